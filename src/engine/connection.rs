@@ -124,7 +124,7 @@ pub struct Connection<T> {
     /// Requests to which the broker does not respond, with their version and deadline, until the driver has written
     /// them.
     unanswered: Vec<(T, i16, Time)>,
-    /// Whether the broker may not have read a request to which it does not respond.
+    /// Whether there is a request to which the broker does not respond, and which it has possibly not read yet.
     is_unconfirmed: bool,
     outbox: VecDeque<Bytes>,
     responses: VecDeque<(T, Result<Reply, Error>)>,
@@ -389,7 +389,7 @@ impl<T> Connection<T> {
         self.responses.extend(written.map(|(token, version, _)| (token, Ok(Reply { version, body: Bytes::new() }))));
     }
 
-    /// Returns whether the broker may not have read some requests to which it does not respond.
+    /// Returns whether there are requests to which the broker does not respond, and which it has possibly not read yet.
     pub fn is_unconfirmed(&self) -> bool {
         self.is_unconfirmed
     }
@@ -551,7 +551,7 @@ impl<T> Connection<T> {
     }
 
     /// Handles the deadlines that have passed. Renews a session that is about to end. Returns an error if a response is
-    /// late. The caller then has to close the connection, because all later responses would be late as well.
+    /// late. The caller then has to close the connection, because all later responses would also be late.
     pub fn handle_timeout(&mut self, now: Time) -> Result<(), Error> {
         if let Some(login_config) = &self.login_config
             && self.timers.has_passed(ConnectionTimer::Renewal, now)

@@ -192,7 +192,7 @@ impl Error {
         &self.0.message
     }
 
-    /// Returns the message with the broker's address, for the message of another error.
+    /// Returns the message with the broker's address, for use in the message of another error.
     pub fn message_with_broker(&self) -> String {
         match self.broker() {
             Some(broker) => format!("{} (broker {broker})", self.message()),

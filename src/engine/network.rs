@@ -7,10 +7,10 @@
 //! until the deadline of the request. If no broker of the cluster responds, or a broker returns REBOOTSTRAP_REQUIRED
 //! (KIP-1102), the network tries the bootstrap list again (KIP-899).
 //!
-//! A broker that rejects the client's TLS or SASL authentication will probably reject the next attempt as well. After
-//! such a rejection, waiting requests fail at once if the client has no other broker to try. New requests also fail,
-//! until [`REFUSED_WAIT`] has passed since the rejection. The first request after [`REFUSED_WAIT`] starts a new attempt
-//! to connect.
+//! A broker that rejects the client's TLS or SASL authentication will probably also reject the next attempt. After such
+//! a rejection, waiting requests fail at once if the client has no other broker to try. New requests also fail, until
+//! [`REFUSED_WAIT`] has passed since the rejection. The first request after [`REFUSED_WAIT`] starts a new attempt to
+//! connect.
 
 mod attempts;
 mod brokers;
@@ -105,7 +105,8 @@ pub struct Network {
     connections: BTreeMap<ConnectionId, PeerId>,
     /// How the next connection starts, for addresses where the broker did not report its versions at first.
     version_probes: HashMap<(String, u16), VersionProbe>,
-    /// The addresses of brokers that have reported their versions. Brokers that do this are Kafka 0.10 or newer.
+    /// The addresses of brokers that have reported their versions, which shows that these brokers are Kafka 0.10 or
+    /// newer.
     reported_versions: HashSet<(String, u16)>,
     next_connection: usize,
     cluster: Arc<Cluster>,
@@ -385,8 +386,8 @@ impl Network {
         }
     }
 
-    /// Returns whether a broker may not have read some requests to which it does not respond, see
-    /// [`Connection::is_unconfirmed`].
+    /// Returns whether there are requests to which the broker does not respond, and which it has possibly not read yet.
+    /// See [`Connection::is_unconfirmed`].
     pub fn is_unconfirmed(&mut self, connection: ConnectionId) -> bool {
         self.up(connection).is_some_and(|c| c.is_unconfirmed())
     }

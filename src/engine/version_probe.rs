@@ -28,17 +28,17 @@ pub const SAYS_VERSIONS: Release = Release::V0_10_0;
 /// How a connection starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VersionProbe {
-    /// With ApiVersions. If there is no response soon, the next connection starts with probes.
+    /// The connection starts with ApiVersions. If there is no response soon, the next connection starts with probes.
     #[default]
     Ask,
-    /// With ApiVersions. Even if the response is slow, the client does not probe the broker.
+    /// The connection starts with ApiVersions. Even if the response is slow, the client does not probe the broker.
     Wait,
-    /// With probes, from the oldest release on.
+    /// The connection starts with probes, from the oldest release on.
     Probe,
-    /// With probes, which have to show this release again. The number is how many more connections must confirm it
-    /// after this one.
+    /// The connection starts with probes, which have to show this release again. The number is how many more
+    /// connections must confirm the release after this connection.
     Confirm(Release, u32),
-    /// Without negotiation, because the broker's release is known.
+    /// The connection starts without negotiation, because the broker's release is known.
     Known(Release),
 }
 

@@ -19,7 +19,7 @@ pub struct Leftover(Arc<Counts>);
 struct Counts {
     /// Bytes of responses that have a buffered batch, without the bytes of the buffered batches.
     buffered: AtomicUsize,
-    /// Bytes of responses that have no buffered batch, but records that the application keeps.
+    /// Bytes of responses without a buffered batch, if the application still keeps records of the response.
     delivered: AtomicUsize,
 }
 

@@ -281,8 +281,8 @@ impl Partition {
         self.state == PositionState::Known && !self.validating && !self.paused && self.error.is_none() && before_end
     }
 
-    /// Returns whether the partition may not exist: the consumer wants to fetch it, but no fetch is in flight. The
-    /// result stays true until the application has taken the error.
+    /// Returns whether the partition possibly does not exist, because the consumer should fetch it but has no fetch in
+    /// flight. The result stays true until the application has taken the error.
     pub fn may_be_missing(&self) -> bool {
         self.state == PositionState::Known && !self.fetching && !self.paused && !self.reached_end()
     }

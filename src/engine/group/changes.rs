@@ -4,7 +4,7 @@
 use crate::engine::TopicPartition;
 use std::collections::{BTreeSet, VecDeque};
 
-/// A change of the assignment. The consumer has to handle it before it takes the next change.
+/// A change of the assignment. The consumer has to handle one change before it takes the next change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Partitions that other members get after the consumer has handled this change. Until then, the consumer may

@@ -181,7 +181,7 @@ impl ClassicMember {
         self.error.take()
     }
 
-    /// Returns an error that does not end the membership, once.
+    /// Takes an error that does not end the membership.
     pub fn take_nonfatal_error(&mut self) -> Option<Error> {
         self.nonfatal_error.take()
     }
@@ -328,7 +328,7 @@ impl ClassicMember {
         self.send_heartbeat(now, node);
     }
 
-    /// Prepares to join again, if there is a reason to do so.
+    /// Prepares to join again, if there is a reason.
     fn prepare(&mut self) {
         let Some(reason) = self.rejoin_reason.take() else {
             return;

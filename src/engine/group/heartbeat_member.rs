@@ -204,12 +204,12 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         self.state == MemberState::Unsubscribed
     }
 
-    /// Returns the error that ended the membership, once.
+    /// Takes the error that ended the membership.
     pub fn take_error(&mut self) -> Option<Error> {
         self.error.take()
     }
 
-    /// Returns an error that does not end the membership, once.
+    /// Takes an error that does not end the membership.
     pub fn take_nonfatal_error(&mut self) -> Option<Error> {
         self.nonfatal_error.take()
     }

@@ -168,7 +168,7 @@ impl Group {
         each!(self, m => m.changes_mut().handled());
     }
 
-    /// Returns the error that ended the membership, once.
+    /// Takes the error that ended the membership.
     pub fn take_error(&mut self) -> Option<Error> {
         each!(self, m => m.take_error())
     }
@@ -225,7 +225,7 @@ impl Group {
         each!(self, m => m.handle_unreachable(now, error));
     }
 
-    /// Returns an error that does not end the membership, once.
+    /// Takes an error that does not end the membership.
     pub fn take_nonfatal_error(&mut self) -> Option<Error> {
         each!(self, m => m.take_nonfatal_error())
     }

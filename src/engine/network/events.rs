@@ -26,7 +26,7 @@ impl Endpoints {
         }
     }
 
-    /// Logs a new connection, once.
+    /// Logs a new connection, unless it was already logged.
     pub(super) fn log_ready(self, peer: &mut Peer, id: PeerId, credentials: Option<&Credentials>) {
         if std::mem::replace(&mut peer.attempt.is_logged, true) {
             return;

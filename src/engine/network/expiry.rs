@@ -18,8 +18,8 @@ impl Network {
         }
     }
 
-    /// Fails requests that waited too long for a certain peer, or for any peer. The error comes only from peers that
-    /// could have served the requests.
+    /// Fails requests that waited too long for a certain peer, or for any peer. The error names the cause only if it
+    /// concerns peers that could have served the requests.
     pub(super) fn give_up(&mut self, now: Time, late: VecDeque<Outgoing<usize>>, awaited: Option<PeerId>) {
         let is_awaited = |id: &PeerId| awaited.map_or(!id.is_dedicated(), |awaited| *id == awaited);
         let of_peer = || self.peers.iter().filter(|(id, _)| is_awaited(id)).find_map(|(_, p)| p.error.clone());

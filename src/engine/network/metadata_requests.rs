@@ -62,7 +62,7 @@ impl Network {
         }
     }
 
-    /// Drops topics whose metadata is too old from a new state of the cluster.
+    /// Removes topics from a new state of the cluster if their metadata is too old.
     pub(super) fn forget_old(&mut self, now: Time, cluster: &mut Cluster) {
         let max_age = self.config.metadata_max_age;
         for (topic, _) in self.unneeded_topics.extract_if(.., |_, since| now.since(*since) >= max_age) {

@@ -7,7 +7,8 @@ use crate::wire::Uuid;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Identifies a peer and the use of its connection. A request to any broker prefers the peers in this order.
+/// Identifies a peer and the use of its connection. The order of the variants is the order of preference for requests
+/// to any broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerId {
     /// A broker of the cluster.
@@ -66,7 +67,7 @@ pub struct Peer {
     pub queue: VecDeque<Outgoing<usize>>,
     /// The error that ended the last connection or the last attempt to connect.
     pub error: Option<Error>,
-    /// The attempt to connect that the driver makes.
+    /// The current attempt to connect.
     pub attempt: Attempt,
     /// How many connections the client has established to this peer.
     pub connects: u64,

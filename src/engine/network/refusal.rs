@@ -104,7 +104,7 @@ impl Network {
     }
 
     /// Handles a rejected bearer token: demands another token, and lets requests wait for it. Returns false for any
-    /// other error. Also returns false if brokers rejected the previous token as well, because they will probably
+    /// other error. Also returns false if brokers already rejected the previous token, because they will probably
     /// reject the next token.
     pub(super) fn handle_refused_token(&mut self, now: Time, id: PeerId, error: &Error) -> bool {
         let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get(&id) else { return false };
@@ -167,7 +167,7 @@ impl Network {
         }
     }
 
-    /// If every peer has failed, notes their errors, once for each round of attempts.
+    /// If every peer has failed, notes the errors of the peers. Each round of attempts notes them once.
     pub(super) fn note_unreachable(&mut self) {
         let needed = |(id, p): (&PeerId, _)| (!id.is_dedicated()).then_some(p);
         if self.peers.iter().filter_map(needed).any(|p: &Peer| p.error.is_none()) {

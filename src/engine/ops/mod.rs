@@ -143,8 +143,8 @@ impl<T> Ops<T> {
         id
     }
 
-    /// Notes that an operation continues one that the caller requested earlier. The error of a timeout then names the
-    /// whole time, and the error of the previous attempt.
+    /// Notes that an operation continues one that the caller requested earlier. If the operation times out, its error
+    /// then names the whole time, and the error of the previous attempt.
     pub fn continues(&mut self, op: u64, requested_at: Time, last_error: Option<Error>) {
         if let Some(running) = self.running.get_mut(&op) {
             running.requested_at = requested_at;

@@ -15,7 +15,8 @@ use std::sync::Arc;
 pub enum Output {
     /// Success without a value.
     Done,
-    /// For each partition, an offset and its timestamp (-1 for none), or `None` if the partition has no such record.
+    /// For each partition, an offset and its timestamp (-1 for none), or `None` if the partition has no matching
+    /// record.
     Offsets(Vec<Option<(i64, i64)>>),
     /// For each partition, the start offsets of its segments and the end of its log, the newest first.
     Segments(Vec<Vec<i64>>),

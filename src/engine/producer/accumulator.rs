@@ -119,7 +119,7 @@ impl<D> Topic<D> {
         self.state == TopicState::Known
     }
 
-    /// Returns whether records wait or are in flight.
+    /// Returns whether records of the topic are waiting or in flight.
     fn is_busy(&self) -> bool {
         !self.waiting.is_empty() || self.partitions.iter().any(|p| !p.is_idle() || p.in_flight() > 0)
     }

@@ -35,7 +35,7 @@ pub struct Batch<D> {
     data: Option<Data>,
     /// The number of records.
     pub count: i32,
-    /// The records that want a delivery report.
+    /// The records that need a delivery report.
     pub deliveries: Vec<Delivery<D>>,
     /// The bytes of `buffer.memory` that the batch uses.
     pub bytes: usize,
@@ -226,8 +226,8 @@ pub struct Partition<D> {
     ///
     /// * Order: a broker accepts any first sequence number of a producer ID that it does not know. The broker may
     ///   reject the first batch because it does not know a new topic yet, and then accept the second batch.
-    /// * Duplicates: a broker recognizes only the last five batches. A batch that the producer retries often must not
-    ///   become older than these five.
+    /// * Duplicates: a broker recognizes duplicates only among the last five batches. A batch that the producer retries
+    ///   often must stay among these five batches.
     recovering: Option<u64>,
     /// Whether the producer has a new epoch while queued batches of the old epoch may be in the log. The producer first
     /// retries these batches unchanged, so that the broker recognizes duplicates. Then the partition starts the new
@@ -288,9 +288,9 @@ impl<D> Partition<D> {
         self.in_flight.len()
     }
 
-    /// Returns whether the producer may not send a batch now. The limit counts all batches since the oldest batch in
-    /// flight, even if later batches are complete. The reason is that a broker recognizes duplicates only among its
-    /// last five batches.
+    /// Returns whether the producer has to wait before it sends another batch. The limit counts all batches since the
+    /// oldest batch in flight, even if later batches are complete. The reason is that a broker recognizes duplicates
+    /// only among its last five batches.
     pub fn is_blocked(&self, now: Time, max_in_flight: usize) -> bool {
         let window = if self.recovering.is_some() { 1 } else { max_in_flight as u64 };
         let is_retry = self.queue.front().is_some_and(|b| b.producer.is_some());

@@ -268,7 +268,7 @@ impl<D> Producer<D> {
         self.unsent_expiry = self.unsent_expiry.min(created + self.config.delivery_timeout);
     }
 
-    /// Splits a batch that is too large for the broker, because its single records may not be too large.
+    /// Splits a batch that is too large for the broker. The single records of the batch may be small enough.
     fn split(&mut self, now: Time, topic: usize, partition: usize, batch: Batch<D>, error: &Error) {
         match batch.split() {
             Ok((first, second)) => {

@@ -87,8 +87,8 @@ pub struct ProducerConfig {
     pub retries: u32,
     /// Whether batches have sequence numbers, so that brokers drop duplicates (KIP-98).
     pub idempotent: bool,
-    /// Whether a broker without idempotence is an error. If not, the producer works without idempotence on such a
-    /// broker.
+    /// Whether it is an error if a broker does not support idempotence. If it is not an error, the producer works
+    /// without idempotence on that broker.
     pub idempotence_required: bool,
     /// The transactional ID, and how long a transaction may stay open.
     pub transactions: Option<(Arc<str>, Duration)>,

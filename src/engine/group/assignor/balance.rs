@@ -434,7 +434,7 @@ fn take(
     true
 }
 
-/// Returns the member that may keep a partition: its claim is valid, and it still subscribes.
+/// Returns the member that may keep a partition, because its claim is valid and it still subscribes to the topic.
 fn keeper(subscribers: &[usize], owner: Option<Owner>) -> Option<usize> {
     owner.map(|owner| owner.member).filter(|member| subscribers.binary_search(member).is_ok())
 }

@@ -72,8 +72,8 @@ impl ClassicMember {
     }
 
     /// Returns how much longer than `request.timeout.ms` a response may take, because the coordinator waits for other
-    /// members. As in the Java consumer, the timeout is the longer of `request.timeout.ms` and `max_join_time` plus
-    /// `JOIN_SLACK`.
+    /// members. As in the Java consumer, the timeout is the longer of two times: `request.timeout.ms`, and
+    /// `max_join_time` plus `JOIN_SLACK`.
     fn max_broker_wait(&self, max_join_time: Duration) -> Duration {
         (max_join_time + JOIN_SLACK).saturating_sub(self.config.request_timeout)
     }

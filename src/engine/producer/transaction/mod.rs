@@ -29,7 +29,7 @@ use std::time::Duration;
 /// The producer's indexes of a topic and a partition.
 type Slot = (usize, usize);
 
-/// From this version of the feature `transaction.version` on, partition leaders add partitions to transactions
+/// The version of the feature `transaction.version` from which partition leaders add partitions to transactions
 /// (KIP-890).
 const VERSION_2: i16 = 2;
 /// The longest backoff while brokers write the markers of the previous transaction, which usually takes milliseconds.
@@ -288,7 +288,7 @@ impl Transactions {
         std::mem::take(&mut self.effects)
     }
 
-    /// Returns an error if the producer may not append records now.
+    /// Returns an error if the state of the transaction does not allow records.
     pub fn accepts(&self) -> Result<(), Error> {
         match &self.state {
             State::Open => Ok(()),
@@ -309,7 +309,7 @@ impl Transactions {
         matches!(self.state, State::Open | State::Failed(_))
     }
 
-    /// Returns whether batches may be sent and retried.
+    /// Returns whether the producer may send and retry batches.
     pub fn may_send_batches(&self) -> bool {
         matches!(self.state, State::Open | State::Committing)
     }
