@@ -113,7 +113,7 @@ pub struct Shared<R: ClientRole> {
     start: Instant,
     birth: Birth,
     is_closed: AtomicBool,
-    /// The error because of which the client ended by itself.
+    /// The error that ended the client, if the application did not close it.
     failure: OnceLock<Error>,
     last_network_error: Mutex<Option<Error>>,
     /// The poller, which exists from the start of the I/O thread on.

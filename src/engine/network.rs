@@ -446,8 +446,8 @@ impl Network {
         }
     }
 
-    /// Makes a decoding error retriable if the address spoke Kafka's protocol before. In that case, the bytes were
-    /// damaged on the way.
+    /// Makes a decoding error retriable if the peer at this address spoke Kafka's protocol before. The cause is then
+    /// probably damage on the way.
     fn retriable_if_known(&self, id: PeerId, error: Error) -> Error {
         let is_known = |p: &Peer| self.reported_versions.contains(&(p.host.clone(), p.port));
         match self.peers.get(&id).is_some_and(is_known) && error.kind() == ErrorKind::Decode {

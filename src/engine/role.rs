@@ -79,8 +79,7 @@ pub struct MetadataDemand {
     pub topics: BTreeSet<Arc<str>>,
     /// Whether the role no longer needs some topics that it demanded before.
     pub drops_topics: bool,
-    /// All topics that the role still needs, if the role no longer needs some topics. [`Role::next_demand`] sets this
-    /// field.
+    /// If `drops_topics` is set, all topics that the role still needs. [`Role::next_demand`] sets this field.
     pub needed: Option<BTreeSet<Arc<str>>>,
     /// Topic IDs whose names the role needs once.
     pub ids: BTreeSet<Uuid>,

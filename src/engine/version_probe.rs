@@ -19,8 +19,8 @@ use std::time::Duration;
 
 /// The group name in probes.
 const PROBE: &str = "klamm-probe";
-/// How long a broker may take to respond to ApiVersions after it has responded to all probes. Such a broker is alive
-/// and responds fast.
+/// How long a broker may take to respond to ApiVersions after it has responded to all probes. A broker that responds to
+/// the probes is alive and should respond fast.
 pub const LAST_WAIT: Duration = Duration::from_millis(500);
 /// The first release with ApiVersions.
 pub const SAYS_VERSIONS: Release = Release::V0_10_0;

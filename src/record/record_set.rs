@@ -60,7 +60,7 @@ pub struct RecordSet {
     base_offset: i64,
     base_timestamp: i64,
     append_time: Option<i64>,
-    /// The error because of which the bytes end before the last record.
+    /// The error that explains why the bytes end before the last record.
     damage: Option<Error>,
     /// In magic 0 and 1, the remaining messages. `left` is 0 in that case, so that this field costs no time for records
     /// of magic 2.

@@ -42,7 +42,7 @@ pub enum Reason {
     Varint,
     /// There are bytes after the end of the message. The value is their number.
     TrailingBytes(usize),
-    /// Decoding would need more memory than the limit for a message of this size.
+    /// Decoding would need more memory than a message of this size may use.
     Budget {
         /// The limit, in bytes.
         limit: usize,

@@ -24,8 +24,8 @@ pub(super) struct PendingCommit<T> {
     offsets: BTreeMap<TopicPartition, CommittedOffset>,
     /// The member epoch of the request.
     epoch: i32,
-    /// When the most patient origin of this commit gives up. `wanted_at` is the time at which that origin asked for the
-    /// commit.
+    /// The latest deadline of all causes of this commit. `wanted_at` is the time at which the cause with this deadline
+    /// started the commit.
     deadline: Time,
     wanted_at: Time,
     origins: Vec<Origin<T>>,
