@@ -12,7 +12,7 @@ use flate2::write::GzEncoder;
 use std::io::{Chain, Read, Write};
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// The size of the smallest member: a header without a name, and the trailing checksum and size.
+/// The size of a member's header without a name, together with the trailing checksum and size.
 const SMALLEST: usize = 18;
 /// The reserved flags of a member's header.
 const RESERVED: u8 = 0b1110_0000;

@@ -167,8 +167,8 @@ impl Cluster {
         next
     }
 
-    /// Keeps only these topics, and marks the missing ones as unknown. Some brokers return all topics although the
-    /// request was for some topics, see `MetadataCall`.
+    /// Keeps only these topics, and marks the missing ones as unknown. The response of an old broker may contain more
+    /// topics, because `MetadataCall` requests all topics from such a broker.
     pub fn keep<'a>(&mut self, names: impl Iterator<Item = &'a str>) {
         let mut all = std::mem::take(&mut self.topics);
         for name in names {
@@ -212,7 +212,8 @@ pub fn log_throttle(component: Component, cluster: &Cluster, node: i32, time: Du
     }
 }
 
-/// A metadata request in the form that brokers of every release understand.
+/// A metadata request for brokers of every release. If an old broker would create the requested topics, the request is
+/// for all topics instead.
 #[derive(Clone, Debug)]
 pub struct MetadataCall(pub metadata::Request);
 

@@ -15,8 +15,8 @@ use crate::wire::varint::{take_i32, take_i64};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
 
-/// Reads the variable-length integer at `at`, and moves `at` behind the integer. In small records, integers have one or
-/// two bytes.
+/// Reads the variable-length integer at `at`, and moves `at` to the first byte after the integer. In small records,
+/// integers have one or two bytes.
 #[inline(always)]
 fn varint<T: From<i32>>(data: &[u8], at: &mut usize, longer: fn(&[u8]) -> Option<(T, usize)>) -> Option<T> {
     let first = u32::from(*data.get(*at)?);

@@ -347,7 +347,7 @@ mod tests {
         outgoing
     }
 
-    /// The member waits for a JoinGroup response for `max.poll.interval.ms` and five seconds, as Java's consumer does.
+    /// The member waits for a JoinGroup response for `max.poll.interval.ms` and five seconds, like the Java consumer.
     #[test]
     fn a_coordinator_that_never_responds_to_join_group_is_an_error_of_poll() {
         let mut group = member();

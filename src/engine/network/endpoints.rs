@@ -18,7 +18,7 @@ pub enum Endpoints {
     Controllers,
 }
 
-/// The first version of DescribeCluster that can ask for controllers (Kafka 3.7).
+/// The first version of DescribeCluster that can request controllers (Kafka 3.7).
 const HAS_CONTROLLERS: i16 = 1;
 
 impl Endpoints {
@@ -38,7 +38,7 @@ impl Endpoints {
         }
     }
 
-    /// Returns the request for the nodes of the cluster. For brokers, the request also asks for topics.
+    /// Returns the request for the nodes of the cluster. For brokers, this is also the request for topics.
     pub(super) fn request(self, topics: metadata::Request) -> Box<dyn Call> {
         match self {
             Self::Brokers => Box::new(MetadataCall(topics)),

@@ -291,7 +291,8 @@ impl<D> Producer<D> {
         }
     }
 
-    /// Sends all batches without waiting for `linger`. Returns the flush epoch for [`Producer::is_flushed`].
+    /// Makes all batches ready to send, without waiting for `linger`. Returns the flush epoch for
+    /// [`Producer::is_flushed`].
     pub fn flush(&mut self) -> u64 {
         let flush = self.flush_epoch;
         self.flush_epoch += 1;

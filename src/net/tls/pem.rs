@@ -82,8 +82,8 @@ fn blocks(text: &str, name: &str, selects: impl Fn(&str) -> bool) -> Result<Vec<
     Ok(selected)
 }
 
-/// Returns the label of the next block and the text after its first line. In a file, the first line of a block must be
-/// a line of its own.
+/// Returns the label of the next block and the text after its first line. In a file, no other text may come before the
+/// block on its first line.
 fn next_begin(text: &str, is_one_line: bool) -> Option<(&str, &str)> {
     let is_label = |label: &str| label.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b' ');
     text.match_indices("-----BEGIN ").find_map(|(at, begin)| {

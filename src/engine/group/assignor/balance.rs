@@ -30,7 +30,7 @@ const MAX_VISITS_FOR_RETURNS: usize = 10_000_000;
 
 /// The partitions that a member claims to have had.
 pub(super) struct Claim<'a> {
-    /// The generation of the claim, or -1 if the member does not know it.
+    /// The generation in which the member had the partitions, or -1 if the claim contains no generation.
     pub generation: i32,
     pub had: Cow<'a, [TopicPartitions]>,
 }
