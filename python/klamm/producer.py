@@ -56,10 +56,6 @@ EXIT_FLUSH_S = 10.0
 _open: WeakSet[_Producer[Any, Any]] = WeakSet()
 
 
-def _count(records: int) -> str:
-    return "1 record was" if records == 1 else f"{records:,} records were"
-
-
 @atexit.register
 def _close_all() -> None:
     # After Ctrl+C the user wants the program to end at once.
@@ -69,9 +65,7 @@ def _close_all() -> None:
         with suppress(KafkaError):
             if producer._outstanding():
                 producer._flush().result(max(deadline - time.monotonic(), 0))
-        unsent = producer._outstanding()
-        if unsent and not is_interrupted:
-            print(f"{producer!r}: {_count(unsent)} lost at the end of the program", file=sys.stderr)  # noqa: T201
+        # The core logs how many records are lost.
         with suppress(KafkaError):
             producer._close_core(0)
 
@@ -209,8 +203,9 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         # The count is 0 if the constructor raised.
         unsent = self._outstanding()
         if unsent:
+            records = "1 record" if unsent == 1 else f"{unsent:,} records"
             warnings.warn(
-                f"{self!r} was dropped with {unsent:,} records in flight: flush or close it, or use `with`",
+                f"{self!r} was dropped with {records} in flight: flush or close it, or use `with`",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,
