@@ -77,6 +77,21 @@ def test_a_broker_that_has_stopped_is_not_blamed_on_its_advertised_address(style
             admin.describe_cluster()
 
 
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda admin: admin.list_topics(), "list the topics"),
+        (lambda admin: admin.describe_cluster(), "describe the cluster"),
+    ],
+)
+def test_an_error_without_brokers_names_the_call(style, call, name):
+    with (
+        style.admin("127.0.0.1:1", default_api_timeout_ms=300) as admin,
+        pytest.raises(NetworkError, match=rf"^{name} did not succeed"),
+    ):
+        call(admin)
+
+
 def test_a_failed_call_names_the_error_and_the_broker(style, dev, call):
     ask, api, code = call
     with style.consumer(dev.bootstrap_servers, group_id="g") as consumer:
