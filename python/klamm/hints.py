@@ -33,6 +33,7 @@ SYNONYMS = {
     "count": "max_records",
     "delay": "seconds",
     "max_messages": "max_records",
+    "nodes": "brokers",
     "num_messages": "max_records",
     "num_partitions": "partitions",
     "on_assign": "on_rebalance",

@@ -59,10 +59,6 @@ EXIT_FLUSH_S = 10.0
 _open: WeakSet[_Producer[Any, Any]] = WeakSet()
 
 
-def _count(records: int) -> str:
-    return "1 record was" if records == 1 else f"{records:,} records were"
-
-
 @atexit.register
 def _close_all() -> None:
     # After Ctrl+C, the program should end at once.
@@ -72,9 +68,7 @@ def _close_all() -> None:
         with suppress(KafkaError):
             if producer._outstanding():
                 producer._flush().result(max(deadline - time.monotonic(), 0))
-        unsent = producer._outstanding()
-        if unsent and not is_interrupted:
-            print(f"{producer!r}: {_count(unsent)} lost at the end of the program", file=sys.stderr)  # noqa: T201
+        # The core logs how many records are lost.
         with suppress(KafkaError):
             producer._close_core(0)
 
@@ -213,8 +207,9 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         # If the constructor raised, the number of outstanding records is 0.
         unsent = self._outstanding()
         if unsent:
+            records = "1 record" if unsent == 1 else f"{unsent:,} records"
             warnings.warn(
-                f"{self!r} was dropped with {unsent:,} records in flight: flush or close it, or use `with`",
+                f"{self!r} was dropped with {records} in flight: flush or close it, or use `with`",
                 ResourceWarning,
                 stacklevel=2,
                 source=self,

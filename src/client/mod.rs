@@ -60,6 +60,6 @@ pub use login_mailbox::LoginMailbox;
 pub use metrics::{Family, Number};
 pub use producer::{
     Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, PAUSE, Producer, RecordMetadata,
-    TopicIndex, TopicMetrics,
+    TopicIndex, TopicMetrics, records_were,
 };
 pub use share_consumer::ShareConsumer;

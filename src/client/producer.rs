@@ -12,6 +12,7 @@ use crate::engine::metrics::Family;
 use crate::engine::ops::{CommittedOffset, Completion, Output, Partitions};
 use crate::engine::producer::{self, Event};
 pub use crate::engine::producer::{BrokerMetrics, Metrics, NewRecord, TopicIndex, TopicMetrics};
+use crate::logging::Location;
 use std::collections::HashMap;
 use std::sync::atomic::{
     AtomicBool, AtomicI64, AtomicU64,
@@ -29,6 +30,11 @@ pub const NOW: i64 = i64::MIN;
 /// The number of different errors that the producer keeps until the application takes them. Later errors count as the
 /// last one.
 const MAX_FAILURES: usize = 100;
+
+/// Returns the subject of a sentence about this number of records, such as "3 records were".
+pub fn records_were(count: u64) -> String {
+    if count == 1 { "1 record was".to_owned() } else { format!("{count} records were") }
+}
 
 /// Where a record was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +159,16 @@ impl ClientRole for Machine {
     }
 
     fn fail_all(state: &mut State<Self>, error: &Error) {
+        let lost = state.role.outstanding();
+        if lost > 0 {
+            let what = records_were(lost);
+            event!(
+                Warn,
+                Producer,
+                Location::default(),
+                "{what} not acknowledged before the producer ended, and may be lost; flush() waits for all records"
+            );
+        }
         state.role.fail_all(error);
         for (flush, promise) in std::mem::take(&mut state.local.flushes) {
             // No caller will learn the result of a batch that is still in flight.

@@ -337,6 +337,7 @@ impl<R: ClientRole> Shared<R> {
 
     /// Fails all calls that have no result yet, because the client is closed.
     pub fn fail_all(&self) {
+        let _entered = self.enter();
         self.identity.fail(&self.why_closed());
         let mut state = self.state();
         R::fail_all(&mut state, &self.why_closed());

@@ -338,6 +338,13 @@ fn hint_of(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::FENCED_INSTANCE_ID | ErrorCode::UNRELEASED_INSTANCE_ID => {
             "another consumer uses the same group.instance.id"
         }
+        ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_PRODUCER_EPOCH => {
+            "another producer uses the same transactional.id: create a new producer, and give each instance its own ID"
+        }
+        ErrorCode::INVALID_REQUIRED_ACKS => "acks must be 0, 1 or all",
+        ErrorCode::INVALID_SESSION_TIMEOUT => {
+            "session.timeout.ms must be between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers"
+        }
         ErrorCode::INVALID_PRODUCER_ID_MAPPING => {
             "the transactional.id was idle for longer than transactional.id.expiration.ms: create a new producer"
         }

@@ -425,15 +425,19 @@ impl Network {
         let Some(id) = self.connections.get(&connection).copied() else {
             return;
         };
-        let Some(Peer { link: Link::Up(_, c), .. }) = self.peers.get_mut(&id) else {
-            return;
-        };
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Link::Up(_, c) = &mut peer.link else { return };
         let was_ready = c.is_ready();
         let result = c.handle_received(now);
+        let has_answered = c.has_answered();
         while let Some(bytes) = c.poll_send() {
             self.actions.push_back(Action::Send(connection, bytes));
         }
         let became_ready = !was_ready && c.is_ready();
+        if has_answered {
+            // A broker that demands a login lets a client without one get ready, and closes at the first request.
+            peer.backoff.reset();
+        }
         self.collect(now, connection);
         if let Err(error) = result {
             self.actions.push_back(Action::Close(connection));
@@ -446,11 +450,15 @@ impl Network {
         }
     }
 
+    /// Returns whether the peer at this address spoke Kafka's protocol before.
+    fn was_reached(&self, peer: &Peer) -> bool {
+        self.reported_versions.contains(&(peer.host.clone(), peer.port))
+    }
+
     /// Makes a decoding error retriable if the peer at this address spoke Kafka's protocol before. The cause is then
     /// probably damage on the way.
     fn retriable_if_known(&self, id: PeerId, error: Error) -> Error {
-        let is_known = |p: &Peer| self.reported_versions.contains(&(p.host.clone(), p.port));
-        match self.peers.get(&id).is_some_and(is_known) && error.kind() == ErrorKind::Decode {
+        match error.kind() == ErrorKind::Decode && self.peers.get(&id).is_some_and(|peer| self.was_reached(peer)) {
             true => error.as_kind(ErrorKind::Network),
             false => error,
         }
@@ -463,7 +471,6 @@ impl Network {
         let Some(peer) = self.peers.get_mut(&id) else {
             return;
         };
-        peer.backoff.reset();
         (peer.error, peer.attempt.silence) = (None, None);
         self.refused_tokens = 0;
         let address = (peer.host.clone(), peer.port);
@@ -518,7 +525,9 @@ impl Network {
                 let why = why.unwrap_or_else(|| "closed".to_owned());
                 let error = Error::new(ErrorKind::Network, format!("cannot connect: {why}"));
                 let (node, key) = (self.config.endpoints.node(), self.config.endpoints.key());
-                error.with_hint(if id.node() < 0 {
+                error.with_hint(if self.was_reached(peer) {
+                    format!("the {node} responded at this address before; check that it still runs")
+                } else if id.node() < 0 {
                     format!("check that the {node} runs and that {key} names its address")
                 } else {
                     format!("the cluster advertises this address; check advertised.listeners of the {node}")

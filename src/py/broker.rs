@@ -67,10 +67,10 @@ impl DevBrokerCore {
     #[allow(clippy::too_many_arguments, reason = "keywords of the Python class")]
     fn new(
         py: Python<'_>,
-        brokers: usize,
+        brokers: i64,
         auto_create_topics: bool,
         default_partitions: i32,
-        port: u16,
+        port: i64,
         transaction_version: i16,
         as_version: Option<&str>,
         config: Option<BTreeMap<String, Bound<'_, PyAny>>>,
@@ -90,6 +90,11 @@ impl DevBrokerCore {
     ) -> PyResult<Self> {
         let as_version = as_version.map_or(Ok(Version::default()), Version::parse);
         let as_version = as_version.map_err(|why| config_error(py, &why, None))?;
+        // The start rejects 0, with a message that fits a negative number, too.
+        let nodes = usize::try_from(brokers).unwrap_or(0);
+        let port = u16::try_from(port).map_err(|_| {
+            config_error(py, &format!("`port` must be from 0 (a free port) to {}, not {port}", u16::MAX), None)
+        })?;
         let mut legacy = legacy::Settings::default();
         let is_legacy = matches!(as_version, Version::Legacy(_) | Version::Draft);
         if !is_legacy && zookeeper.is_some() {
@@ -121,7 +126,7 @@ impl DevBrokerCore {
         let secure = |(certificate, key): (String, String)| TlsServer::new(&certificate, &key, client_ca.as_deref());
         let tls = tls.map(secure).transpose().map_err(|f| config_error(py, &f.message, Some(&f.hint)))?;
         let options = Options {
-            nodes: brokers,
+            nodes,
             first_node,
             config: file,
             racks,

@@ -157,13 +157,21 @@ fn value_of(key: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
     match value.extract::<Vec<String>>() {
         Ok(items) => Ok(Value::List(items)),
-        Err(_) => Err(type_error(key, value, "allowed are str, numbers, bool and lists of str")),
+        Err(_) => {
+            let is_bootstrap = find_key(&key.replace('_', ".")).is_some_and(|key| key.name == BOOTSTRAP);
+            let hint = is_bootstrap.then_some("write each address as \"host:port\"");
+            Err(wrong_type(key, value, "allowed are str, numbers, bool and lists of str", hint))
+        }
     }
 }
 
 fn type_error(key: &str, value: &Bound<'_, PyAny>, why: &str) -> PyErr {
+    wrong_type(key, value, why, None)
+}
+
+fn wrong_type(key: &str, value: &Bound<'_, PyAny>, why: &str, hint: Option<&str>) -> PyErr {
     let kind = value.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
-    exception(value.py(), "ConfigError", &format!("{key} cannot be a value of type {kind}: {why}"), None)
+    exception(value.py(), "ConfigError", &format!("{key} cannot be a value of type {kind}: {why}"), hint)
 }
 
 fn key_type_error(key: &Bound<'_, PyAny>) -> PyErr {

@@ -162,6 +162,10 @@ fn key_of(client: &Arc<dyn AnyClient>) -> usize {
 
 /// Makes the running loop stop watching a client's sockets. Does nothing if no loop is running.
 pub(super) fn forget(py: Python<'_>, client: &Arc<dyn AnyClient>) -> PyResult<()> {
+    if LATEST.with_borrow(Option::is_none) {
+        // Importing asyncio for nothing takes time, and at the end of a program it hides that Ctrl+C ended the program.
+        return Ok(());
+    }
     let Ok(running) = running_loop(py) else { return Ok(()) };
     known_waker_of(&running).map_or(Ok(()), |waker| waker.get().unwatch(&running, key_of(client), true))
 }

@@ -20,7 +20,8 @@ use super::{arguments, config};
 use crate::api::ErrorCode;
 use crate::arrow::{Invalid, Row};
 use crate::client::{
-    self, AnyClient, Appender, ClientType, Error, ErrorKind, Failure, NOW, NewRecord, PAUSE, TopicIndex, seconds,
+    self, AnyClient, Appender, ClientType, Error, ErrorKind, Failure, NOW, NewRecord, PAUSE, TopicIndex, records_were,
+    seconds,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -463,7 +464,8 @@ impl ProducerCore {
             return Ok(());
         }
         let seconds = timeout.unwrap_or_default() + waited;
-        let message = format!("{unsent} records were still in flight when the producer was closed after {seconds} s");
+        let records = records_were(unsent);
+        let message = format!("{records} still in flight when the producer was closed after {seconds} s");
         Err(exception(py, "KafkaTimeoutError", &message, Some("increase the timeout, or call flush() first")))
     }
 

@@ -306,7 +306,7 @@ def test_a_wait_that_times_out_says_what_for():
         producer.send_nowait("t", b"v")
         with pytest.raises(KafkaTimeoutError, match=r"no end of the flush within 0\.05 s"):
             await producer.flush(timeout=0.05)
-        with pytest.raises(KafkaTimeoutError, match="1 records were still in flight"):
+        with pytest.raises(KafkaTimeoutError, match="1 record was still in flight"):
             await producer.close(timeout=0.05)
 
     asyncio.run(main())

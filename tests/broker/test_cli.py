@@ -223,6 +223,29 @@ def test_ctrl_c_ends_a_consumer_at_once(broker, topic):
     assert seconds < 10
 
 
+@pytest.mark.parametrize("kind", ["topics", "groups"])
+def test_describe_shows_what_exists_before_the_error_of_what_is_missing(broker, filled, topic, kind):
+    name = topic if kind == "topics" else f"{topic}-readers"
+    if kind == "groups":
+        assert filled("consume", topic, "--group", name, "--max", "1").returncode == 0
+    described = klamm(kind, "describe", f"{name}-missing", name, "-b", broker.bootstrap_servers, "--json")
+    assert described.returncode == 1
+    assert [next(iter(each.values())) for each in json.loads(described.stdout)[kind]] == [name]
+    assert_one_error(described.stderr, f"{name}-missing")
+
+
+@pytest.mark.usefixtures("filled")
+def test_sigterm_ends_a_member_which_commits(broker, topic):
+    group = f"{topic}-readers"
+    with started("consume", topic, "-b", broker.bootstrap_servers, "--group", group) as process:
+        lines = [process.stdout.readline() for _ in range(5)]
+        code, _, _ = interrupt(process, signal.SIGTERM)
+    assert code == 143
+    assert lines[0] == b"plain\n"
+    with Admin(broker.bootstrap_servers) as admin:
+        assert list(admin.group_offsets(group).values()) == [5]
+
+
 def test_ctrl_c_ends_a_producer_that_waits_for_lines(broker, filled, topic):
     with started("produce", topic, "-b", broker.bootstrap_servers) as process:
         process.stdin.write(b"typed\n")

@@ -189,6 +189,18 @@ def test_what_cannot_be_done_is_refused(cluster, call, why):
         call(cluster)
 
 
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"port": -1}, "`port` must be from 0"),
+        ({"port": 99_999}, "`port` must be from 0 .* to 65535, not 99999"),
+    ],
+)
+def test_a_wrong_port_is_refused(options, why):
+    with pytest.raises(ConfigError, match=why):
+        DevBroker(**options)
+
+
 def test_a_broker_at_rest_cannot_be_steered():
     with pytest.raises(ClosedError, match="does not run"):
         DevBroker().kill(1)

@@ -15,6 +15,7 @@ from by_hand import Line
 from klamm.errors import (
     DecodeError,
     GroupIdNotFoundError,
+    KafkaError,
     KafkaTimeoutError,
     NetworkError,
     TopicAuthorizationFailedError,
@@ -94,6 +95,19 @@ def test_a_commit_before_the_first_join_says_so(style, dev):
         pytest.raises(UnknownMemberIdError, match=r"has not joined yet: .*poll first"),
     ):
         consumer.commit({TP: 1})
+
+
+def test_a_commit_without_any_broker_is_a_network_error(style):
+    with member(style, "127.0.0.1:1", default_api_timeout_ms=60_000) as consumer:
+
+        def refused() -> KafkaError:
+            with pytest.raises(KafkaError, match=r'commit for group "g"') as caught:
+                consumer.commit({TP: 1})
+            return caught.value
+
+        until(lambda: "could not join" in str(refused()))
+        assert isinstance(refused(), NetworkError)
+        assert "no broker can be reached" in str(refused())
 
 
 def test_a_member_that_reaches_no_broker_raises(style):

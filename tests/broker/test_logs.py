@@ -14,7 +14,7 @@ import pytest
 
 import klamm
 import klamm.logs
-from klamm.errors import KafkaError
+from klamm.errors import KafkaError, KafkaTimeoutError, NetworkError
 from klamm.testing import DevBroker
 from log_lines import Lines, collected
 
@@ -280,6 +280,41 @@ def test_records_that_expire_are_a_warning(lines):
             producer.send("t", b"x").result(20)
         record = lines.find("was not acknowledged within", 5, logging.WARNING)
         assert (record.name, record.topic) == ("klamm.producer", "t")
+
+
+@pytest.mark.parametrize("end", ["close", "garbage"])
+def test_records_that_a_producer_does_not_deliver_before_it_ends_are_a_warning(lines, end):
+    producer = klamm.Producer(CLOSED, client_id="shop")
+    producer.send_nowait("t", b"x")
+    producer.send_nowait("t", b"y")
+    if end == "close":
+        with pytest.raises(KafkaTimeoutError):
+            producer.close(0)
+    else:
+        with pytest.warns(ResourceWarning):
+            del producer
+    record = lines.find("2 records were not acknowledged before the producer ended, and may be lost", 5)
+    assert (record.name, record.levelno, record.client_id) == ("klamm.producer", logging.WARNING, "shop")
+
+
+def test_a_producer_that_has_delivered_its_records_ends_without_a_warning(broker, lines, topic):
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        producer.send_nowait(topic, b"x")
+    klamm.logs.flush()
+    assert not [text for text in lines.texts() if "may be lost" in text]
+
+
+def test_a_listener_that_demands_a_login_is_a_few_warnings(lines):
+    with (
+        DevBroker(sasl={"PLAIN": {"user": "secret"}}) as broker,
+        klamm.Admin(broker.bootstrap_servers, default_api_timeout_ms=2500) as admin,
+    ):
+        with pytest.raises(NetworkError, match="SASL_PLAINTEXT"):
+            admin.describe_cluster()
+        klamm.logs.flush()
+    warnings = [record for record in lines.records if record.levelno >= logging.WARNING]
+    # At once, and again after 1 and 2 seconds.
+    assert 1 <= len(warnings) <= 3, lines.texts()
 
 
 def test_many_batches_that_fail_are_a_few_warnings(lines):

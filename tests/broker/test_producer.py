@@ -352,7 +352,7 @@ def test_a_producer_that_is_dropped_with_records_warns():
     producer.send_nowait("t", b"v")
     kept = [producer]
     del producer
-    with pytest.warns(ResourceWarning, match="dropped with 1 records in flight"):
+    with pytest.warns(ResourceWarning, match="dropped with 1 record in flight"):
         kept.clear()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import klamm
-from klamm.errors import KafkaTimeoutError
+from klamm.errors import KafkaTimeoutError, NetworkError
 from klamm.testing import DevBroker
 
 if TYPE_CHECKING:
@@ -67,6 +67,29 @@ def timeout_of(call: Callable[[Driven], Any], client: Driven) -> str:
         call(client)
     assert caught.value.hint
     return str(caught.value)
+
+
+def test_a_broker_that_has_stopped_is_not_blamed_on_its_advertised_address(style):
+    with DevBroker() as dev, style.admin(dev.bootstrap_servers, default_api_timeout_ms=500) as admin:
+        admin.describe_cluster()
+        dev.stop()
+        with pytest.raises(NetworkError, match="the broker responded at this address before; check that it still runs"):
+            admin.describe_cluster()
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda admin: admin.list_topics(), "list the topics"),
+        (lambda admin: admin.describe_cluster(), "describe the cluster"),
+    ],
+)
+def test_an_error_without_brokers_names_the_call(style, call, name):
+    with (
+        style.admin("127.0.0.1:1", default_api_timeout_ms=300) as admin,
+        pytest.raises(NetworkError, match=rf"^{name} did not succeed"),
+    ):
+        call(admin)
 
 
 def test_a_failed_call_names_the_error_and_the_broker(style, dev, call):

@@ -55,6 +55,7 @@ WRONG = {
     "consume t --json -f %v": "not allowed with",
     "consume t --max 0": "must be at least 1",
     "consume t --idle 5": "must be a duration",
+    "dev-broker --port 99999": "must be a port of at most 65535",
     "consume t --group g --share s": "not allowed with",
     "consume t --group g --partition 0": "exclude each other",
     "consume t --group g -e": "exclude each other",

@@ -193,6 +193,7 @@ def test_options_of_other_clients_with_the_same_meaning_are_accepted():
         ({"bootstrap.servers": NOWHERE, "linger.mss": 5}, "did you mean linger.ms?"),
         ({"bootstrap.servers": NOWHERE, 5: 5}, "has to be a str"),
         (5, "bootstrap.servers"),
+        ([("localhost", 9092)], 'write each address as "host:port"'),
     ],
 )
 def test_an_error_describes_the_wrong_first_argument(bootstrap, says):

@@ -166,6 +166,12 @@ WRONG = [
     (lambda on: on.broker.fault(delay=1), "DevBroker.fault() has no argument delay", "klamm calls it seconds"),
     (lambda on: on.broker.kill(nod=1), "DevBroker.kill() has no argument nod", "did you mean node?"),
     (lambda on: type(on.broker)(broker=3), "DevBroker() has no argument broker", "did you mean brokers?"),
+    (lambda on: type(on.broker)(nodes=3), "DevBroker() has no argument nodes", "klamm calls it brokers"),
+    (
+        lambda _: klamm.NewTopic("t"),
+        "NewTopic() takes the number of partitions, and not the name of the topic",
+        "the name is the key of the dict: create_topics({'t': NewTopic(3)})",
+    ),
 ]
 
 

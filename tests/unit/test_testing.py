@@ -47,7 +47,7 @@ def test_topics_have_the_partitions_asked_for():
         assert consumer.partitions_for("made-by-asking") == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("options", [{"brokers": 0}, {"default_partitions": 0}])
+@pytest.mark.parametrize("options", [{"brokers": 0}, {"brokers": -1}, {"default_partitions": 0}])
 def test_a_cluster_that_cannot_be_is_refused(options):
     with pytest.raises(ConfigError, match="at least one"):
         DevBroker(**options).start()

@@ -43,6 +43,11 @@ class NewTopic:
     configs: Mapping[str, str] = field(default_factory=dict)
     assignments: Sequence[Sequence[int]] = ()
 
+    def __post_init__(self) -> None:
+        if isinstance(self.partitions, str) and not self.partitions.isdigit():
+            hint = f"the name is the key of the dict: create_topics({{{self.partitions!r}: NewTopic(3)}})"
+            raise ArgumentError("NewTopic() takes the number of partitions, and not the name of the topic", hint=hint)
+
 
 @dataclass(frozen=True)
 class NewPartitions:

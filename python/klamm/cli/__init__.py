@@ -1,16 +1,18 @@
 """The command `klamm`: builds the parser, runs a command, and turns errors into messages and exit codes.
 
-Exit codes: 0 for success, 1 for an error, 2 for wrong usage, 130 for Ctrl+C. An error is one line on standard error, often
-followed by a hint. Each command is a module. The module's function `add(commands)` declares the arguments, and
-`run(args, output)` runs the command. Slow imports (rich, pyarrow, pyspark) happen inside functions, so that
-`klamm --help` is fast.
+Exit codes: 0 for success, 1 for an error, 2 for wrong usage, 130 for Ctrl+C, 143 for SIGTERM. An error is one line on
+standard error, often followed by a hint. Each command is a module. The module's function `add(commands)` declares the
+arguments, and `run(args, output)` runs the command. Slow imports (rich, pyarrow, pyspark) happen inside functions, so
+that `klamm --help` is fast.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from contextlib import nullcontext
+import threading
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from klamm.cli import (
@@ -53,7 +55,7 @@ from klamm.errors import KafkaError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
 __all__ = ["build_parser", "main"]
@@ -94,6 +96,8 @@ USAGE = 2
 """Exit code of a wrong command line, as in argparse."""
 INTERRUPTED = 130
 """Exit code of a program that Ctrl+C ended (128 + SIGINT)."""
+TERMINATED = 143
+"""Exit code of a program that SIGTERM ended (128 + SIGTERM)."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -107,8 +111,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.version:
             print(f"klamm {installed_version()}")
             return 0
-        with watched(args):
-            code: int = args.run(args, Output(json=args.json))
+        with ended_by_sigterm(), watched(args):
+            output = Output(json=args.json)
+            code: int = args.run(args, output)
+            if output.failures:
+                raise output.failures[0]
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -121,6 +128,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_error(error)
         return USAGE if is_usage(error) else 1
     return code
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """Return a context manager in which SIGTERM ends the program as an exception, so that clients close and commit."""
+    if threading.current_thread() is not threading.main_thread():  # Python allows handlers only in the main thread
+        yield
+        return
+
+    def end(*_: object) -> None:
+        sys.exit(TERMINATED)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def watched(args: argparse.Namespace) -> AbstractContextManager[None]:
@@ -159,7 +183,7 @@ def build_parser() -> Parser:
         prog="klamm",
         description="Produce and consume Kafka records, and administer a cluster.",
         epilog="Run `klamm COMMAND --help` for the options of a command. Exit codes: 0 success, 1 an error, 2 wrong usage, "
-        "130 Ctrl+C.",
+        "130 Ctrl+C, 143 SIGTERM.",
     )
     parser.add_argument("--version", action="store_true", help="print the version of klamm")
     parser.set_defaults(run=None, json=False)

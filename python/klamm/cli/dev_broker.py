@@ -8,7 +8,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from klamm.cli.options import add_json, natural, positive
+from klamm.cli.options import add_json, natural, port, positive
 
 if TYPE_CHECKING:
     from klamm.cli.options import Commands
@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--port",
         metavar="PORT",
-        type=natural,
+        type=port,
         default=0,
         help="use this port for the first node (default: a free port)",
     )
@@ -88,7 +88,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--schema-registry",
         metavar="PORT",
-        type=natural,
+        type=port,
         help="start a schema registry on this port, 0 for a free port; the registry keeps its schemas in --data-dir",
     )
     add_json(

@@ -139,8 +139,8 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     with klamm.Admin(config) as admin:
         protocols = {"consumer", "share", ""}
         names = args.groups or [each.group for each in admin.list_groups() if each.protocol_type in protocols]
-        groups = admin.describe_groups(names)
-        offsets = {name: admin.group_offsets(name) for name in names}
+        groups = output.found(lambda: admin.describe_groups(names))
+        offsets = {name: admin.group_offsets(name) for name in groups}
         assigned = [tp for group in groups.values() for member in group.members for tp in member.assigned]
         available = with_leader(admin, {*assigned, *(tp for of_group in offsets.values() for tp in of_group)})
     with klamm.Consumer(config) as consumer:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+MAX_PORT = 65_535
+
 
 class Commands(Protocol):
     """Type of the result of `ArgumentParser.add_subparsers`, which has no public name."""
@@ -162,6 +164,14 @@ def natural(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number of at least 0")
     return int(text)
+
+
+def port(text: str) -> int:
+    """Parse the number of a TCP port; 0 means a free port."""
+    number = natural(text)
+    if number > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a port of at most {MAX_PORT}")
+    return number
 
 
 def naturals(text: str) -> list[int]:

@@ -13,20 +13,22 @@ import select
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
-from klamm.errors import ArgumentError, BrokerError, ConfigError
+from klamm.errors import ArgumentError, BrokerError, ConfigError, KafkaError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 Advance = Callable[[int, int], None]
 """Function that adds `(bytes, records)` to a progress bar."""
 
+K = TypeVar("K")
+V = TypeVar("V")
 
 WAIT_SECONDS = 0.1
 
@@ -48,6 +50,8 @@ class Output:
     """Prints the output of one run of a command, as text or as JSON."""
 
     json: bool = False
+    failures: list[KafkaError] = field(default_factory=list)
+    """Errors of items that `found` left out, for the end of the run."""
 
     @property
     def text(self) -> TextIO:
@@ -89,6 +93,20 @@ class Output:
         if self.json:
             self.result({participle: done})
         return int(len(done) < len(names))
+
+    def found(self, describe: Callable[[], Mapping[K, V]]) -> Mapping[K, V]:
+        """Return what a call says about several items. If only some items failed, keep the error until the end of the run.
+
+        Raises:
+            KafkaError: All items failed.
+        """
+        try:
+            return describe()
+        except KafkaError as error:
+            if not error.results:
+                raise
+            self.failures.append(error)
+            return error.results
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Print a table: with a frame on a terminal, otherwise with tabs between columns and plain numbers.

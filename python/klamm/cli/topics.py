@@ -196,7 +196,8 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     config = admin_config(args)
     with klamm.Admin(config) as admin:
         names = args.topics or sorted(admin.list_topics(internal=args.internal))
-        descriptions = admin.describe_topics(names) if names else {}
+        descriptions = output.found(lambda: admin.describe_topics(names)) if names else {}
+        names = [name for name in names if name in descriptions]
         minimum = least_in_sync(admin, names) if args.only in ("under-min-isr", "at-min-isr") else {}
         settings = overridden(admin, names) if args.configs else {}
     shown = {

@@ -139,8 +139,8 @@ def list_transactions(args: argparse.Namespace, output: Output) -> int:
 def describe(args: argparse.Namespace, output: Output) -> int:
     """Print transactional IDs with their open transactions."""
     with klamm.Admin(admin_config(args)) as admin:
-        descriptions = admin.describe_transactions(args.ids)
-        coordinators = admin.find_coordinators(args.ids, "transaction")
+        descriptions = output.found(lambda: admin.describe_transactions(args.ids))
+        coordinators = admin.find_coordinators(list(descriptions), "transaction")
     if output.json:
         listed = [
             {"transactional_id": key, "coordinator": coordinators[key].id, **as_json(each)}

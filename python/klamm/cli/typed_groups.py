@@ -106,10 +106,10 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     """Print the members, the offsets and the lag of groups."""
     with klamm.Admin(admin_config(args)) as admin:
         names = args.groups or [each.group for each in admin.list_groups(types=[args.kind])]
-        groups = admin.describe_groups(names) if names else {}
+        groups = output.found(lambda: admin.describe_groups(names)) if names else {}
         for group in groups.values():
             check_type(group, args.kind)
-        offsets = {name: partitions_of(admin, name, args.kind) for name in names}
+        offsets = {name: partitions_of(admin, name, args.kind) for name in groups}
     described = [
         {
             "group": name,

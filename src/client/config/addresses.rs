@@ -31,7 +31,10 @@ pub fn parse_address(list: &str, address: &str, protocol: Option<&str>) -> Resul
     // A query or a path may hold a secret.
     let end = rest.find(['/', '?', '#', ';', '=']).unwrap_or(rest.len());
     let shown: String = rest.get(..end).unwrap_or_default().chars().take(MAX_SHOWN).collect();
-    let wrong = || invalid(format!("{list} has {shown:?}"), "write addresses as host:port".to_owned());
+    let wrong = || {
+        let hint = if rest.contains(';') { "separate addresses with commas" } else { "write addresses as host:port" };
+        invalid(format!("{list} has {shown:?}"), hint.to_owned())
+    };
     let (host, port) = split(list, rest, &shown)?.ok_or_else(wrong)?;
     let port = match port {
         Some(digits) if digits.bytes().all(|c| c.is_ascii_digit()) => {
@@ -143,6 +146,14 @@ mod tests {
             "[[::1]]:1",
         ] {
             assert!(parse(wrong, None).unwrap_err().message().starts_with("bootstrap.servers has "), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_semicolon_between_addresses_is_a_comma() {
+        for (address, hint) in [("a:1;b:1", "separate addresses with commas"), ("a:x", "write addresses as host:port")]
+        {
+            assert_eq!(parse(address, None).unwrap_err().hint(), Some(hint), "{address}");
         }
     }
 

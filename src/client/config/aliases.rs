@@ -40,9 +40,14 @@ pub fn suggestion(client: ClientType, name: &str, spell: impl Fn(&str) -> String
     }
 }
 
-/// Returns the key whose name differs in few letters, or else the key with at least half of the same words.
+/// Returns the only key that begins with this word. Otherwise, returns the key whose name differs in few letters, or the
+/// key with at least half of the same words.
 fn nearest(client: ClientType, name: &str) -> Option<&'static str> {
     let keys = || KEYS.iter().filter(|key| key.clients.contains(&client));
+    let mut begun = keys().filter(|key| key.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
+    if let (Some(only), None) = (begun.next(), begun.next()) {
+        return Some(only.name);
+    }
     let names = keys().flat_map(|key| key.aliases.iter().copied().chain([key.name]));
     let apart = |key: &str| strsim::damerau_levenshtein(key, name);
     let few = names.map(|key| (apart(key), key)).min().filter(|(apart, key)| *apart <= key.len() / 3);
@@ -210,6 +215,7 @@ mod tests {
         for (name, near) in [
             ("fetch.min.byte", Some("did you mean fetch.min.bytes?")),
             ("kafka_fetch_min_bytes", Some("did you mean fetch.min.bytes?")),
+            ("isolation", Some("did you mean isolation.level?")),
             ("max.records", Some("did you mean max.poll.records?")),
             ("offset.reset", Some("did you mean auto.offset.reset?")),
             ("pattern", Some("pass the pattern to subscribe(pattern=...)")),

@@ -23,7 +23,7 @@ mod held;
 mod share;
 mod strategy;
 
-use super::{ClientResponse, Cluster, Error, MetadataDemand, Outgoing, Time};
+use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Time};
 use crate::api::ErrorCode;
 pub use changes::Change;
 use changes::Changes;
@@ -217,7 +217,12 @@ impl Group {
         let what =
             format!("commit for group {group:?}, which the consumer could not join ({})", why.message_with_broker());
         let hint = why.hint().unwrap_or(STILL_JOINING);
-        Error::refused(code, what).with_hint(hint).caused_by(why)
+        let error = match why.kind() {
+            // The partitions of a former member belong to other members, whatever prevents it from joining again.
+            kind if kind != ErrorKind::Broker && !was_member => Error::new(kind, what),
+            _ => Error::refused(code, what),
+        };
+        error.with_hint(hint).caused_by(why)
     }
 
     /// Notes that no broker can be reached.

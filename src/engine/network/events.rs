@@ -94,8 +94,9 @@ impl Network {
             Some(_) => {}
             None if !self.unreachable_log.was_logged() => {}
             None => {
-                let is_up = |peer: &Peer| matches!(&peer.link, Link::Up(_, c) if c.is_ready());
-                if self.peers.values().any(is_up) {
+                // A broker that demands a login closes the connection of a client without one at the first request.
+                let responds = |peer: &Peer| matches!(&peer.link, Link::Up(_, c) if c.is_ready() && c.has_answered());
+                if self.peers.values().any(responds) {
                     self.unreachable_log.end();
                     event!(Info, Network, Location::default(), "brokers can be reached again");
                 }

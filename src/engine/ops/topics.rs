@@ -39,7 +39,11 @@ impl Describe {
 
 impl Op for Describe {
     fn name(&self) -> &'static str {
-        "describe the cluster"
+        match self.topics.as_deref() {
+            None => "list the topics",
+            Some([]) => "describe the cluster",
+            Some(_) => "describe topics",
+        }
     }
 
     fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
