@@ -89,7 +89,7 @@ class Assignor:
     name: str
     """Name of the assignor. A group can use the assignor if all members have an assignor with this name."""
     cooperative: bool = False
-    """Whether members keep their partitions during a rebalance until a new assignment revokes any (KIP-429)."""
+    """Whether members keep their partitions during a rebalance, and give up only what the new assignment revokes (KIP-429)."""
     user_data: bytes | None = None
     """Data that the consumer sends to the group leader, as a part of its subscription."""
 

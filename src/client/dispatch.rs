@@ -1,7 +1,7 @@
 //! Dispatches results to callbacks. This file also rejects calls in callbacks that would wait forever.
 //!
 //! A callback of the application runs in the thread that dispatches the result: the I/O thread, or a caller that polls
-//! inline. Until the callback returns, that thread dispatches no other result of the client. A callback must therefore
+//! inline. While the callback runs, the thread dispatches no other result of the same client. A callback must therefore
 //! not wait for its own client, and [`may_wait`] rejects such a call. A callback may wait for other clients, because
 //! they have their own I/O threads.
 

@@ -5,7 +5,7 @@
 //! after the caller has stopped polling. If the I/O thread wakes up while a caller polls inline, it pauses until the
 //! caller has stopped polling.
 //!
-//! Consumers also poll inline if their records arrive one by one. A fetch response may arrive in pieces. If the second
+//! A consumer also polls inline if its last fetch response with records was small. A fetch response may arrive in pieces. If the second
 //! piece wakes the I/O thread, the I/O thread [pauses](super::event_loop), as it does for an event loop.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -450,20 +450,6 @@ impl Network {
         }
     }
 
-    /// Returns whether the peer at this address spoke Kafka's protocol before.
-    fn was_reached(&self, peer: &Peer) -> bool {
-        self.reported_versions.contains(&(peer.host.clone(), peer.port))
-    }
-
-    /// Makes a decoding error retriable if the peer at this address spoke Kafka's protocol before. The cause is then
-    /// probably damage on the way.
-    fn retriable_if_known(&self, id: PeerId, error: Error) -> Error {
-        match error.kind() == ErrorKind::Decode && self.peers.get(&id).is_some_and(|peer| self.was_reached(peer)) {
-            true => error.as_kind(ErrorKind::Network),
-            false => error,
-        }
-    }
-
     fn handle_ready(&mut self, now: Time, id: PeerId) {
         if let Some(error) = self.wrong_endpoint(id) {
             return self.disconnect(now, id, &error);

@@ -1,4 +1,5 @@
-//! Decides when to log a problem that persists: at once, and then again after waits that double each time.
+//! Decides when to log a problem that persists: at once, and then again after waits that
+//! double from 1 to 60 seconds.
 
 use super::Time;
 use std::time::Duration;

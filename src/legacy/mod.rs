@@ -8,8 +8,8 @@
 //! `engine::legacy` has the groups.
 //!
 //! Decoded values share the bytes of their frame. A MultiFetch response needs the most memory for each byte on the
-//! wire. A part without messages needs 6 bytes on the wire and 40 bytes in memory, and up to 120 bytes while the vector
-//! grows. Reading uncompressed messages allocates nothing. [`Messages`] documents the memory for compressed messages.
+//! wire. In such a response, the result of one fetch without messages needs 6 bytes on the wire. In memory it needs 40
+//! bytes, or up to 120 bytes while the vector of results grows. Reading uncompressed messages allocates nothing. [`Messages`] documents the memory for compressed messages.
 //!
 //! The byte offset in an error counts from the start of the input. For a message inside a wrapper (a compressed
 //! message), the byte offset counts from the start of the wrapper. The error's path names the wrapper.

@@ -1,7 +1,7 @@
 //! [`DeliveryBuffer`]: fetched records that the program has not consumed yet, and the consumed records that count as
 //! processed.
 //!
-//! The client has a prefetch buffer too. The delivery buffer exists because a program consumes record by record. If the
+//! The Rust client already buffers prefetched records. The delivery buffer exists because a program consumes record by record. If the
 //! program took each record from the client, it would contend with the I/O thread for the client's lock. The lock of
 //! this buffer has almost no contention. For the client, the records in the delivery buffer are already delivered. The
 //! delivery buffer therefore corrects positions, pauses and lag for records that the program has not consumed yet.

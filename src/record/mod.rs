@@ -15,7 +15,7 @@
 //! recurse: it rejects a compressed message inside a compressed message.
 //!
 //! The byte offset in an error counts from the start of the batch, as if the batch were not compressed. For a message
-//! inside a compressed message, the byte offset counts from the first inner message.
+//! inside a compressed message, the byte offset in an error counts from the start of the first inner message.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -93,7 +93,7 @@ def test_the_page_of_the_command_line_shows_every_command():
 @pytest.mark.skipif(shutil.which("sh") is None, reason="the example is for a POSIX shell")
 def test_the_first_example_of_the_command_line_prints_what_its_page_says():
     code, printed = re.search(
-        r"```sh\n(.*?)```\n\nThis prints\n\n```text\n(.*?)```", written_by_hand(), re.DOTALL
+        r"```sh\n(.*?)```\n\nThese commands print:\n\n```text\n(.*?)```", written_by_hand(), re.DOTALL
     ).groups()
     function = f'klamm() {{ {shlex.quote(sys.executable)} -m klamm "$@"; }}\n'
     with DevBroker() as broker:

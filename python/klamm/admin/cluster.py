@@ -381,7 +381,7 @@ class Clusters(ClusterCalls):
                 this ID.
             endpoints: Addresses at which the controller listens.
             timeout: Seconds to wait.
-            cluster_id: Expected cluster ID. If the cluster has another ID, the controller refuses the change.
+            cluster_id: Expected cluster ID. If the cluster's ID is different, the controller refuses the change.
 
         Raises:
             DuplicateVoterError: The controller is a voter already.
@@ -399,7 +399,7 @@ class Clusters(ClusterCalls):
             voter_id: ID of the controller.
             directory_id: ID of the directory with the controller's metadata log.
             timeout: Seconds to wait.
-            cluster_id: Expected cluster ID. If the cluster has another ID, the controller refuses the change.
+            cluster_id: Expected cluster ID. If the cluster's ID is different, the controller refuses the change.
 
         Raises:
             VoterNotFoundError: The controller is not a voter.

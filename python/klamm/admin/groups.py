@@ -79,8 +79,8 @@ class GroupMember:
         instance_id: Instance ID of a static member (KIP-345).
         topic_pattern: Regular expression that the member subscribes to (KIP-848 groups only).
         assigned: Partitions that the member reads. Members of a share group can read the same partitions.
-        target: Partitions that the member will read after other members have released these partitions (KIP-848 groups
-            only).
+        target: Partitions that the coordinator wants the member to read (KIP-848 groups only). The member gets some of
+            these partitions only after other members have released them.
         epoch: Epoch of the member, or None in classic groups.
         is_classic: Whether the member uses the classic protocol in a group of another type (Kafka 4.0). None means
             unknown.

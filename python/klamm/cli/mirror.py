@@ -216,7 +216,7 @@ def copy_once(
 
 
 def fetch(consumer: legacy.Consumer07, args: argparse.Namespace, copied: Copied, number: int) -> legacy.Fetched | None:
-    """Fetch from an old partition. With `--follow`, return None while the old broker is unreachable."""
+    """Fetch from a partition of the old broker. With `--follow`, return None while the old broker is unreachable."""
     try:
         fetched = consumer.fetch(args.source.topic, number, copied.offsets[number])
     except (NetworkError, KafkaTimeoutError) as error:
@@ -259,7 +259,7 @@ def client_configs(config: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def group(old: Source, partition: int) -> str:
-    """Return the name of the group that stores the next byte offset of an old partition."""
+    """Return the name of the group, in the new cluster, that stores the next byte offset to read in the old cluster."""
     return f"klamm-mirror/{old.broker}/{old.topic}/{partition}"
 
 

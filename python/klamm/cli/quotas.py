@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
         "alter",
         help="change quotas",
         description="Change quotas of one entity: a user, a client ID, an IP address, or a user and a client ID. "
-        "Quotas that no option names keep their values.",
+        "A quota keeps its value if neither --set nor --delete names it.",
     )
     add_entity(part, None)
     part.add_argument(

@@ -2,7 +2,7 @@
 
 Spark forks its Python workers and reuses them, and a forked process must not use the clients of its parent. Therefore
 clients are never created at import and never pickled, and the cache key includes the process ID. A task removes a client
-from the cache while it uses the client, so two tasks never share a client. The task returns the client only on success:
+from the cache while it uses the client, so two tasks never share a client. The task puts the client back into the cache only on success:
 after a failure, the client's buffers may hold records of the failed task.
 
 This module also prepares the process: it tunes garbage collection and the use of address space.

@@ -171,7 +171,7 @@ def schema_of(options: ReadOptions) -> StructType:
 
 
 def _fields(options: ReadOptions) -> list[tuple[StructField, pa.DataType]]:
-    """Return the columns of a typed read. Each column has a Spark type and an Arrow type."""
+    """Return the columns of a read that decodes values with schemas. Each column has a Spark type and an Arrow type."""
     typed = options.typed
     assert typed is not None  # noqa: S101 - callers only pass options with typed columns
     plain = source_schema(options.include_headers, options.columns)

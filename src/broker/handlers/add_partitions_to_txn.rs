@@ -1,7 +1,8 @@
 //! AddPartitionsToTxn v0 to v5: adds partitions to transactions. For each transaction, the handler adds all partitions
 //! or none.
 //!
-//! Only brokers may use v4 and later, so the handler rejects other clients.
+//! v4 and later are for brokers. If the dev broker has an authorizer, the handler requires the permission ClusterAction for
+//! these versions.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

@@ -1,4 +1,5 @@
-//! ListConfigResources v0 and v1: lists topics, nodes, the loggers of nodes, and groups with a configuration. In v0,
+//! ListConfigResources v0 and v1: lists topics, nodes, the loggers of nodes, and the groups that
+//! have a configuration. In v0,
 //! the list is empty, because v0 lists only metrics subscriptions, which the dev broker does not have.
 
 use crate::api::ErrorCode;

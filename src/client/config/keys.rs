@@ -78,7 +78,7 @@ impl Key {
     pub fn allowed(&self) -> String {
         match self.kind {
             Kind::Text => "text".to_owned(),
-            Kind::Secret => "text, which is never shown".to_owned(),
+            Kind::Secret => "text (klamm never shows the value)".to_owned(),
             Kind::Function => "a function".to_owned(),
             Kind::Logger => "a logger of Python's `logging`".to_owned(),
             Kind::List => "a list, or text with commas".to_owned(),
@@ -272,7 +272,7 @@ keys! {
     "metadata.recovery.strategy": Kind::Choice(&["rebootstrap"]), "rebootstrap", ALL,
         "What the client does if no broker of the cluster responds, or if a broker asks the client to bootstrap \
          again (KIP-899, KIP-1102). With `rebootstrap`, the client resolves `bootstrap.servers` again and connects \
-         to these brokers. klamm does not support Java's other value, `none`.";
+         to these brokers. klamm does not support `none`, another value of the Java client.";
     "enable.metrics.push": Kind::Bool, "true", ALL,
         "Whether the client pushes metrics to brokers that request them (KIP-714).";
     "statistics.interval.ms": MS, "0", ALL,

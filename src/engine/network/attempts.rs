@@ -7,7 +7,7 @@
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network};
-use crate::engine::{ConnectionId, Time};
+use crate::engine::{ConnectionId, Error, ErrorKind, Time};
 
 impl Network {
     /// Notes to which address of a host the driver connects, and whether the driver knows another address that has not
@@ -24,6 +24,20 @@ impl Network {
     pub fn was_ready(&self, connection: ConnectionId) -> bool {
         let peer = self.connections.get(&connection).and_then(|id| self.peers.get(id));
         matches!(peer.map(|peer| &peer.link), Some(Link::Up(_, c)) if c.was_ready())
+    }
+
+    /// Returns whether the peer at this address spoke Kafka's protocol before.
+    pub(super) fn was_reached(&self, peer: &Peer) -> bool {
+        self.reported_versions.contains(&(peer.host.clone(), peer.port))
+    }
+
+    /// Makes a decoding error retriable if the peer at this address spoke Kafka's protocol before. The cause is then
+    /// probably damage on the way.
+    pub(super) fn retriable_if_known(&self, id: PeerId, error: Error) -> Error {
+        match error.kind() == ErrorKind::Decode && self.peers.get(&id).is_some_and(|peer| self.was_reached(peer)) {
+            true => error.as_kind(ErrorKind::Network),
+            false => error,
+        }
     }
 
     /// Connects again, and fails no request, if the connection broke while it was idle, or if the host has another

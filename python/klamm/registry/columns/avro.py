@@ -268,7 +268,7 @@ class _Resolver:
         return name == reader["name"].rpartition(".")[2] or name in _aliases(reader)
 
     def _same(self, writer: Any, reader: Any, path: str, outer: tuple[str, ...]) -> list[Any]:  # noqa: PLR0911
-        """Return the plan for a writer's type that matches the reader's type."""
+        """Return the plan that decodes the writer's type into the reader's type. The two types match."""
         kind, theirs = kind_of(reader), kind_of(writer)
         inner = (*outer, "")
         if kind in ("record", "error"):

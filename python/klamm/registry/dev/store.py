@@ -118,7 +118,7 @@ class Store:
     # Schemas
 
     def parse(self, body: Mapping[str, Any], normalize: bool = False) -> tuple[Stored, Any]:
-        """Return the schema in a request, and the parsed schema."""
+        """Parse the schema of a request. Return the schema as the registry stores it, and the parsed schema."""
         kind = body.get("schemaType") or "AVRO"
         text, references = body.get("schema"), body.get("references") or []
         if kind not in TYPES or not isinstance(text, str) or not text.strip():

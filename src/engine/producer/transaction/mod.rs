@@ -373,7 +373,9 @@ impl Transactions {
     /// Fails the producer for good: pending and later calls return the error.
     pub fn fail_fatally(&mut self, error: &Error) {
         let error = error.clone();
-        error.log_fatal(Component::Producer);
+        if error.kind() != ErrorKind::Closed {
+            error.log_fatal(Component::Producer);
+        }
         self.give_up(&error);
         if let Some((call, _)) = self.call.take() {
             self.done.push_back((call, Err(error.clone())));
