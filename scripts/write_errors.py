@@ -27,9 +27,8 @@ with klamm.Producer("localhost:9092") as producer:
 ```
 
 All classes on this page are subclasses of `BrokerError`, which is a subclass of `KafkaError`. The page
-[Exceptions](exceptions.md) describes the other exception classes. If a fix says that the client retries, the client
-retries until its timeout. The program sees the error only after this timeout. `python scripts/write_errors.py` writes
-this page.
+[Exceptions](exceptions.md) describes the other exception classes. If a fix says that the client retries, the program
+sees the error only after the client's timeout. `python scripts/write_errors.py` writes this page.
 """
 
 
