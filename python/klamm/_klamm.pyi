@@ -1,6 +1,7 @@
 """Types of the Rust extension: the base classes of the clients, the records and the codec.
 
-Names with an underscore are for the package only. Other names are public if `klamm` exports them.
+Names that begin with an underscore are for the package only. A name without an underscore is public if `klamm` exports
+it.
 
 This file has no docstrings. `help()` and the documentation show the docstrings of the Rust code.
 """

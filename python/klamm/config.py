@@ -1,7 +1,7 @@
 """Types for the configuration keys of each client, for editors and type checkers.
 
-The names of the keys come from the core's table, in snake_case. The core checks the values at run time, and a test
-compares the types with the table. `options()` returns the table.
+The keys come from the core's table of configuration keys, which `options()` returns. The types name the keys in
+snake_case, and a test compares the types with the table. The core checks the values at run time.
 """
 
 from __future__ import annotations

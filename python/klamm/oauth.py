@@ -6,8 +6,8 @@
     klamm.Producer(servers, security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=token)
 
 Each client has a background thread that fetches tokens. The thread fetches the first token when the client is created,
-and the next token after four fifths of a token's lifetime. Only the first login of a client has to wait for a token.
-`klamm.aws` creates tokens for Amazon MSK. The Rust core sends the tokens to brokers.
+and each further token after four fifths of the previous token's lifetime. Only the first login of a client has to wait
+for a token. `klamm.aws` creates tokens for Amazon MSK. The Rust core sends the tokens to brokers.
 """
 
 from __future__ import annotations
@@ -270,7 +270,8 @@ def _token(shown: str, body: bytes) -> tuple[str, float]:
 def _expiry(token: str) -> float:
     """Return the expiry time of a JWT, in seconds since 1970.
 
-    klamm does not verify the claims, because they only decide when to fetch the next token.
+    klamm does not verify the token's claims, because klamm only uses the expiry time to decide when to fetch a new
+    token.
     """
     claims = token.split(".")[1]
     return float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])

@@ -8,11 +8,10 @@ There are four types of messages: `request`, `response`, `header` and `data`. Ea
 number in front of a subscription, and the `data` message does not include this number. `apis()` and `structures()` list
 all messages, and `schema` describes the fields of a message.
 
-A message is a dict with the field names of Kafka's schemas, such as `throttleTimeMs`. Fields of bytes and of records
-are `bytes` objects, and a UUID is a string of 22 base64 characters. The dict has no entry for a field that the
-message's version does not have, or for a tagged field with its default value. For damaged data, the functions raise
-`DecodeError` with the path of the damaged field and the offset of the byte. The Rust core does the encoding and
-decoding.
+A message is a dict with the field names of Kafka's schemas, such as `throttleTimeMs`. Fields of the types bytes and
+records are `bytes` objects, and a UUID is a string of 22 base64 characters. The dict omits fields that the message's
+version does not have, and tagged fields whose value is the default. For damaged data, the functions raise `DecodeError`
+with the path of the damaged field and the offset of the byte. The Rust core does the encoding and decoding.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class Api(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """A header, or a structure inside other messages (`data`).
+    """A message of the type `header` or `data`.
 
     Attributes:
         flexible: First version with tagged fields, or None.
@@ -188,7 +187,8 @@ class Batch:
     """A record batch: the fields of its header, and its records.
 
     In formats 0 and 1, each message is a batch of its own. The records of a compressed message are the messages inside
-    it. Fields that formats 0 and 1 do not have are -1. In batches from `decode_records`, `records` is a `BatchRecords`.
+    it. If formats 0 and 1 do not have a field, its value is -1. In batches from `decode_records`, `records` is a
+    `BatchRecords`.
     """
 
     magic: int

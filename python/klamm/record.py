@@ -132,7 +132,7 @@ def _timed(topic: str, partition: int, time: int | datetime, least: int) -> tupl
 
 
 def at_all(partitions: Iterable[TopicPartition], end: int) -> list[tuple[str, int, int]]:
-    """Convert partitions to the form that the core takes. `end` is the special timestamp for the start or the end."""
+    """Convert partitions to the form that the core takes. `end` is -1 for a partition's end, or -2 for its start."""
     return [(*checked_partition(tp), end) for tp in partitions]
 
 
@@ -173,12 +173,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 def with_metadata(
     partitions: list[TopicPartition], found: list[OffsetAndMetadata | None]
 ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-    """Return a dict from partition to committed offset with metadata. The value is None without a committed offset."""
+    """Return a dict from partition to committed offset with metadata. The value is None if no offset is committed."""
     return dict(zip(partitions, found, strict=True))
 
 
 def committed_offsets(found: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[TopicPartition, int | None]:
-    """Return a dict from partition to committed offset. The value is None without a committed offset."""
+    """Return a dict from partition to committed offset. The value is None if no offset is committed."""
     return {tp: None if each is None else each.offset for tp, each in found.items()}
 
 

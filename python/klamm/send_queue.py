@@ -4,8 +4,8 @@ The producer queues a record while the buffer is full, or while it does not know
 One task waits for room and appends the queued records to batches, in the order of the calls of `send`. No record stays
 in the queue longer than `max_block_ms`.
 
-The core does not know queued records yet. Methods that cover "all records sent so far", such as `flush`, therefore
-first wait until the queue is empty. `klamm.producer` decides which records to queue.
+The core does not know the records in the send queue. Methods that cover "all records sent so far", such as `flush`,
+therefore first wait until the queue is empty. `klamm.producer` decides which records to queue.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ async def _append_one(
 
 
 def _fail(producer: ProducerCore[Any, Any], appended: Appended, error: Exception) -> None:
-    """Fail a record and the record's transaction. A commit of this transaction may already be running."""
+    """Fail a record and the record's transaction. A commit of the record's transaction may already be running."""
     if not appended.done():
         producer._fail_transaction(str(error))
         appended.set_exception(error)

@@ -118,7 +118,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         port: Port of the first node. The default 0 selects a free port.
         transaction_version: Version of the transaction protocol. Version 2, the default, is the protocol of Kafka 4.0
             (KIP-890). Version 1 is the protocol of older releases.
-        racks: Racks, which the cluster assigns to the nodes in turn. A consumer with `client_rack` then fetches from a
+        racks: Racks, which the cluster assigns to the nodes in turn. A consumer with `client_rack` fetches from a
             replica in its own rack, as with Kafka's `RackAwareReplicaSelector` (KIP-392). By default, nodes have no
             racks.
         as_version: Kafka release to emulate, from "0.8.0" to "4.4". The cluster serves the APIs, versions and message
@@ -126,8 +126,8 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             node is a separate broker (docs/legacy.md). By default, the cluster emulates the newest release.
         config: Properties of the brokers' configuration file, such as `{"group.share.record.lock.duration.ms": 1000}`.
             The cluster applies `num.partitions`, `default.replication.factor`, `auto.create.topics.enable`, and the
-            properties that are defaults for topics and groups. The cluster returns all other properties to clients, but
-            does not apply these properties. For 0.6 and 0.7, pass properties of these old brokers, such as
+            properties that are defaults for topics and groups. The cluster returns any other property to clients, but
+            the property has no effect. If `as_version` is 0.6 or 0.7, pass properties of that release, such as
             `{"log.file.size": 1000}`.
         zookeeper: `host:port` of the ZooKeeper in which 0.7 nodes register themselves and their topics. `zookeeper`
             needs the package `klamm[zookeeper]`.
@@ -145,9 +145,9 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         sasl_session: Seconds after which a connection must authenticate again (KIP-368). By default, connections never
             authenticate again.
         super_users: Users that may do everything. A list enables authorization: other users may do only what access
-            control lists (ACLs) allow. A user is a SASL user name or a certificate's name, such as "CN=admin". The user
-            of a client without a name is "ANONYMOUS". An empty list means no super users. By default, the cluster does
-            not check authorization.
+            control lists (ACLs) allow. A user is a SASL user name or a certificate's name, such as "CN=admin". A client
+            that does not authenticate is the user "ANONYMOUS". An empty list means no super users. By default, the
+            cluster does not check authorization.
         allow_everyone_if_no_acl_found: Whether all users may use resources that have no ACL. Default False.
         tls: Whether to encrypt connections. True creates a certificate for localhost that a temporary CA signs. Pass a
             `CertificateAuthority` to share one CA among clusters, or a pair of PEM strings (certificate, key) to use
@@ -279,16 +279,17 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         gets the second result, and so on. All further requests get the last recorded result. A result is one of these:
 
         * A response without an error. The cluster handles the request as usual.
-        * An error code. The cluster rejects the whole request with this code, even if only one partition had the error.
+        * An error code. The cluster rejects the whole request with the error, even if only one partition had the error.
         * No response. The cluster closes the connection, or stays silent if the recorded request timed out.
 
         The dump has records only if the client had `flight_recorder_values=True`. The cluster stores the records at
         their recorded offsets.
 
-        A dump contains no ACLs, committed offsets, configurations, other members of a group or failed attempts to
-        connect. A dump also lacks everything that happened before its oldest entry. The cluster does not reproduce
-        response times. Without recorded values, a dump has no error codes of fetch responses larger than 4 KiB and of
-        other responses larger than 64 KiB. A test can set up missing state with `options` and the other methods.
+        A dump contains no ACLs, committed offsets, configurations, failed attempts to connect, or other members of the
+        client's group. A dump also lacks everything that happened before its oldest entry. The cluster does not
+        reproduce response times. If the client did not record values, the dump lacks the error codes in fetch responses
+        larger than 4 KiB and in other responses larger than 64 KiB. A test can set up missing state with `options` and
+        the methods of `DevBroker`.
 
         Args:
             path: File that `dump_flight()` wrote.
@@ -444,8 +445,8 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def kill(self, node: int) -> None:
         """Crash a node. The node's connections break, and its port refuses new connections.
 
-        Other nodes become leaders and coordinators immediately. A partition without a replica on another node has no
-        leader until the node restarts.
+        Other nodes become leaders and coordinators immediately. If no other node has a replica of a partition, the
+        partition has no leader until the killed node restarts.
 
         Args:
             node: Number of the node. `start(node)` restarts it.
@@ -467,7 +468,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     def move_leader(self, topic: str, partition: int, node: int) -> None:
         """Make another node the leader of a partition.
 
-        If the node has no replica of the partition, its new replica replaces the replica of the former leader.
+        If the node has no replica of the partition, the node's new replica replaces the former leader's replica.
         """
         self._move_leader(topic, partition, node)
 

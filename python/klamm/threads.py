@@ -44,7 +44,7 @@ def sleep(seconds: float) -> None:
 
 
 def _unpatched() -> Callable[[Callable[..., object], tuple[Any, ...]], object] | None:
-    """Return Python's own function that starts a thread if gevent or eventlet has replaced it, or else None."""
+    """Return Python's original function that starts a thread, or None if neither gevent nor eventlet replaced it."""
     monkey = sys.modules.get("gevent.monkey")
     if monkey is not None and monkey.is_module_patched("threading"):
         return monkey.get_original("_thread", "start_new_thread")  # type: ignore[no-any-return]

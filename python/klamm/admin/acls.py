@@ -84,7 +84,7 @@ class AclBinding:
         permission: Whether the rule allows or denies the operation. The default is `ALLOW`.
         host: IP address of the clients to which the rule applies. The default is `*`, which means all clients.
         pattern: How to compare `name` with the names of resources. `LITERAL` (the default) compares whole names.
-            `PREFIXED` compares only the beginning.
+            `PREFIXED` compares `name` only with the beginning of a resource's name.
     """
 
     resource: AclResource
@@ -158,8 +158,8 @@ class AclCalls(Calls):
     ) -> dict[str, Any]:
         """Send a request with filters.
 
-        Brokers before Kafka 2.0 know only literal names. If a broker does not accept the pattern type ANY, send LITERAL
-        instead. On such a broker, LITERAL selects the same rules.
+        Brokers before Kafka 2.0 know only literal names. If a broker does not accept the pattern type ANY, send
+        LITERAL, which selects the same rules if all names are literal.
         """
         try:
             return await self._ask(*request([_filter_fields(each) for each in filters]), timeout, route)

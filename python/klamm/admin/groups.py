@@ -79,8 +79,8 @@ class GroupMember:
         instance_id: Instance ID of a static member (KIP-345).
         topic_pattern: Regular expression that the member subscribes to (KIP-848 groups only).
         assigned: Partitions that the member reads. Members of a share group can read the same partitions.
-        target: Partitions that the coordinator wants the member to read (KIP-848 groups only). The member gets some of
-            these partitions only after other members have released them.
+        target: Partitions that the coordinator wants the member to read (KIP-848 groups only). The member gets a target
+            partition only after the partition's previous owner, if any, has released it.
         epoch: Epoch of the member, or None in classic groups.
         is_classic: Whether the member uses the classic protocol in a group of another type (Kafka 4.0). None means
             unknown.
@@ -253,7 +253,7 @@ class Groups(GroupCalls):
 
         Raises:
             GroupIdNotFoundError: A group does not exist.
-            CombinedError: Several groups cannot be described. `error.results` has the results of the other groups.
+            CombinedError: Several groups cannot be described. `error.results` has the successful results.
         """
         return run(self._describe_each_group(groups, authorized_operations, timeout))
 
@@ -503,7 +503,7 @@ _DESCRIPTIONS = {
 def _decoded(name: str, data: bytes) -> Fields:
     """Decode data that the members of a group send each other.
 
-    Malformed data counts as empty. Data that is missing during a rebalance also counts as empty.
+    Malformed data counts as empty, and so does data that is missing during a rebalance.
     """
     version = int.from_bytes(data[:2], "big", signed=True)
     if version < OLDEST_CONSUMER_PROTOCOL:

@@ -303,7 +303,7 @@ class Partitions(PartitionCalls):
         Raises:
             PreferredLeaderNotAvailableError: The first replica is offline or not in sync.
             EligibleLeadersNotAvailableError: No replica is online.
-            CombinedError: Several elections failed. `error.results` has the results of the other elections.
+            CombinedError: Several elections failed. `error.results` has the successful results.
         """
         return run(self._elect(partitions, election, timeout, wait))
 
@@ -356,7 +356,7 @@ class Partitions(PartitionCalls):
 
         Raises:
             ClusterAuthorizationFailedError: The user may not describe the cluster.
-            CombinedError: Several brokers failed. `error.results` has the results of the other brokers.
+            CombinedError: Several brokers failed. `error.results` has the successful results.
         """
         return run(self._log_dirs(brokers, partitions, timeout))
 

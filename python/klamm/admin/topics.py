@@ -65,7 +65,7 @@ class NewPartitions:
 
 @dataclass(frozen=True)
 class CreatedTopic:
-    """A topic that was created. Fields that an old broker does not return are None.
+    """A topic that was created. A field is None if the broker is too old to return it.
 
     Attributes:
         topic_id: ID of the topic (Kafka 2.8).
@@ -80,7 +80,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True)
 class PartitionInfo:
-    """A partition and its replicas. Lists that an old broker does not return are None.
+    """A partition and its replicas. A list is None if the broker is too old to return it.
 
     Attributes:
         leader: Broker ID of the leader, or -1 if there is none.
@@ -301,7 +301,7 @@ class Topics(TopicCalls):
         Raises:
             TopicAlreadyExistsError: A topic with this name exists.
             InvalidConfigError: A topic setting is invalid.
-            CombinedError: Several topics were not created. `error.results` has the results of the other topics.
+            CombinedError: Several topics were not created. `error.results` has the successful results.
         """
         return run(self._create(topics, timeout, validate_only, wait))
 
@@ -368,7 +368,7 @@ class Topics(TopicCalls):
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
             UnknownTopicIdError: No topic has this ID.
-            CombinedError: Several topics cannot be described. `error.results` has the results of the other topics.
+            CombinedError: Several topics cannot be described. `error.results` has the successful results.
         """
         return run(self._describe(topics, ids, authorized_operations, timeout))
 

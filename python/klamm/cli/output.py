@@ -1,7 +1,8 @@
 """Prints the output of commands: lines, tables, progress bars, questions, JSON and errors.
 
-With `--json`, or into a pipe, standard output contains the result and nothing else. Progress bars and questions go to standard
-error. Progress bars appear only on a terminal. Without the package rich, terminals get plain tables and no progress bars.
+With `--json`, or if standard output is a pipe, standard output contains only the result. Progress bars and questions go
+to standard error. Progress bars appear only on a terminal. Without the package rich, terminals get plain tables and no
+progress bars.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Output:
 
     json: bool = False
     failures: list[KafkaError] = field(default_factory=list)
-    """Errors of items that `found` left out, for the end of the run."""
+    """Errors of the items that `found` left out. The command prints the first error at the end of the run."""
 
     @property
     def text(self) -> TextIO:
@@ -95,7 +96,7 @@ class Output:
         return int(len(done) < len(names))
 
     def found(self, describe: Callable[[], Mapping[K, V]]) -> Mapping[K, V]:
-        """Return what a call says about several items. If only some items failed, keep the error until the end of the run.
+        """Call `describe` and return its results. If only some items failed, keep the error until the end of the run.
 
         Raises:
             KafkaError: All items failed.
@@ -109,7 +110,7 @@ class Output:
             return error.results
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Print a table: with a frame on a terminal, otherwise with tabs between columns and plain numbers.
+        """Print a table: with a frame on a terminal, but with tabs and plain numbers into a file or pipe.
 
         If a terminal is too narrow, each row becomes a block of lines, so that no ID is cut or wrapped.
         """
@@ -217,7 +218,7 @@ def read_answer() -> str:
 
 @cache
 def has_rich() -> bool:
-    """Return whether rich is installed. The first call without rich prints how to install it."""
+    """Return whether rich is installed. If rich is missing, the first call prints how to install rich."""
     if find_spec("rich"):
         return True
     print(f"klamm: output is plain, because rich is not installed\n  hint: {INSTALL_RICH}", file=sys.stderr)

@@ -97,7 +97,7 @@ def entity(args: argparse.Namespace) -> QuotaEntity:
 
 
 def named(part: str | QuotaName | None) -> str | None:
-    """Return a part of an entity as text. `QuotaName.DEFAULT` becomes `<default>`, as in Kafka's scripts."""
+    """Return an entity's user, client ID or address as text. `QuotaName.DEFAULT` becomes `<default>`, as in Kafka."""
     return "<default>" if part is QuotaName.DEFAULT else part.value if isinstance(part, QuotaName) else part
 
 

@@ -92,7 +92,8 @@ class Batch:
 def read(path: Path) -> list[Batch]:
     """Read a progress file.
 
-    If a batch occurs more than once, its last line counts. An incomplete last line is ignored, because the program may have been killed.
+    If a batch occurs more than once, its last line counts. The function ignores an incomplete last line, because the
+    program that wrote the file may have been killed.
     """
     found: dict[tuple[str, int], Batch] = {}
     lines = path.read_text(encoding="utf-8").split("\n")
@@ -151,9 +152,9 @@ def summary(query: str, batches: list[Batch]) -> dict[str, Any]:
 
 
 class Point(NamedTuple):
-    """A value of one chart, and its time in seconds since the first batch.
+    """A value of one chart, with its start and end in seconds since the first batch.
 
-    A rate applies to the whole time of a batch.
+    A rate applies from the start to the end of a batch.
     """
 
     begin: float

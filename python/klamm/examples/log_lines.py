@@ -39,7 +39,7 @@ def generated(count: int, seed: int = 0, rate: float = 100.0) -> Iterator[Line]:
 
 
 def of_folder(folder: Path) -> Iterator[Line]:
-    """Read the lines of all `*.log` files in a folder. The file name starts with the system, followed by an underscore."""
+    """Read the lines of all `*.log` files in a folder. The name of a file has the form `SYSTEM_REST.log`."""
     for path in sorted(folder.glob("*.log")):
         lines = path.read_bytes().split(b"\n")
         for line in lines if lines[-1] else lines[:-1]:

@@ -1,4 +1,4 @@
-"""Types of the requests and responses of Kafka 0.6 and 0.7. The codec functions of `klamm.legacy` use these types."""
+"""Types of the requests and responses of Kafka 0.6 and 0.7, for the codec functions of `klamm.legacy`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class _Partition(TypedDict):
 class Part(_Partition, total=False):
     """The part of a request for one partition.
 
-    `produce` and `multiproduce` requests have `message_set`. In these requests, the partition -1 lets the broker choose
-    a partition. `fetch` and `multifetch` requests have `offset` and `max_size`, both in bytes. `offsets` requests have
-    `max_number` and `time`. A `time` of -1 means the latest offset, and -2 the earliest.
+    `produce` and `multiproduce` requests have `message_set`. In a `produce` or `multiproduce` request, the partition -1
+    lets the broker choose a partition. `fetch` and `multifetch` requests have `offset` and `max_size`, both in bytes.
+    `offsets` requests have `max_number` and `time`. A `time` of -1 means the latest offset, and -2 the earliest.
     """
 
     message_set: bytes
@@ -26,7 +26,7 @@ class Part(_Partition, total=False):
 
 
 class Request(TypedDict):
-    """A request. Only `multifetch` and `multiproduce` have more than one part."""
+    """A request. Only `multifetch` and `multiproduce` requests can have more than one part."""
 
     type: Literal["produce", "fetch", "multifetch", "multiproduce", "offsets"]
     parts: list[Part]

@@ -43,9 +43,9 @@ class Registration:
         self._register()
 
     def remove(self, node: int) -> None:
-        """Remove a node that was killed.
+        """Remove the registration of a killed node.
 
-        If ZooKeeper is unreachable, klamm removes the node when the connection is restored.
+        If ZooKeeper is unreachable, klamm removes the registration when the connection is restored.
         """
         with self._lock:
             self._down.add(node)

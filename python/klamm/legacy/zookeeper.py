@@ -8,7 +8,8 @@
 | /consumers/G/owners/T/N-P | ephemeral | stream that reads partition P of topic T on broker N |
 | /consumers/G/offsets/T/N-P | persistent | offset to read next |
 
-Parent nodes are persistent and have no data. Kafka 0.8 has the same paths for offsets, but with P in place of N-P.
+Parent nodes are persistent and have no data. In Kafka 0.8, the path of an offset ends with P (the partition) instead of
+N-P (the broker and the partition).
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def wait_for(result: Any, timeout: float | None, action: str) -> Any:
     Raises:
         KafkaTimeoutError: ZooKeeper did not answer in time.
         NetworkError: The connection or the session broke.
-        NoNodeError, NodeExistsError: The errors of the call.
+        NoNodeError: The node does not exist.
+        NodeExistsError: A node with this path exists.
     """
     from kazoo.exceptions import KazooException, NodeExistsError, NoNodeError
     from kazoo.handlers.threading import KazooTimeoutError
@@ -250,7 +252,7 @@ class Registry:
             self._refresh(node)  # another client has created the node in the meantime
 
     def _fail(self, node: _Node, error: Exception) -> None:
-        """Handle a failed read. If the connection broke, the next connection repeats the read."""
+        """Handle a failed read. If the connection broke, klamm repeats the read over the next connection."""
         from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, SessionExpiredError
 
         if isinstance(error, (ConnectionClosedError, ConnectionLoss, SessionExpiredError)) or node.is_known.is_set():

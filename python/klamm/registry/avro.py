@@ -36,8 +36,8 @@ class Parsed(NamedTuple):
     """A parsed Avro schema.
 
     Attributes:
-        schema: A record schema with one field, whose type is the parsed schema. fastavro needs the record to resolve
-            references. The record does not change the encoding of a value.
+        schema: A record schema with one field, whose type is the parsed schema. fastavro needs the record schema to
+            resolve references. The record schema does not change the encoding of a value.
         name: Name of the type, such as the full name of a record, or "string".
         check: Function that checks the bytes of a value.
         is_bytes: Whether values are plain bytes. The serializer writes plain bytes without a length.

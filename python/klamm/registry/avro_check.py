@@ -2,8 +2,8 @@
 
 fastavro 1.13 has three faults with damaged or hostile bytes. A value that is nested 100,000 times crashes the process.
 Decoding an array of empty items can allocate memory without limit. fastavro accepts values that the specification does
-not allow: negative branches of unions, too large numbers, and decimals with too many digits. The check takes less time
-than the decoding, and the errors of the check contain the path of the field.
+not allow: negative branches of unions, numbers that are too large, and decimals with too many digits. The check takes
+less time than the decoding, and the errors of the check contain the path of the field.
 """
 
 from __future__ import annotations

@@ -261,7 +261,7 @@ def _endpoint(config: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def header_value(key: str, value: str) -> str:
-    """Return the value if it can be sent in a header. Otherwise raise an error whose message does not contain the value."""
+    """Return a value that a header can contain. For an invalid value, raise an error that does not show the value."""
     if not value.isascii() or not value.isprintable() or not value:
         raise ConfigError(f"{key} has characters that cannot be sent", hint="a line break at the end is a usual cause")
     return value

@@ -66,9 +66,8 @@ class Parsed(NamedTuple):
     def wanted(self, indexes: tuple[int, ...], name: str | None) -> Any:
         """Return the descriptor of the message type whose position a record stores.
 
-        Java's serializer does not count the entry types of map fields. The serializers of other languages count these
-        entry types. If the position can mean two message types, the name of the expected type decides. A record is
-        never a map entry.
+        Java's serializer does not count the entry types of map fields, but the serializers of other languages do. If
+        the position can mean two message types, the name of the expected type decides. A record is never a map entry.
         """
         try:
             found = self.message(indexes)

@@ -74,8 +74,8 @@ def count_offsets(start: Offsets, end: Offsets) -> int:
 def limit_records(limit: int, start: Offsets, end: Offsets) -> Offsets:
     """Return an end offset for each partition, so that at most about `limit` records lie between `start` and the end.
 
-    Each partition gets a part of the limit in proportion to its number of records, but at least one record. Without
-    this minimum, a small partition would wait until the large partitions are empty.
+    Each partition gets a part of the limit in proportion to its number of records, but at least one record. Without a
+    minimum of one record, a small partition would wait until the large partitions are empty.
     """
     sizes = {tp: end[tp] - start[tp] for tp in sorted(end) if end[tp] > start[tp]}
     total = sum(sizes.values())
@@ -94,8 +94,8 @@ def limit_records(limit: int, start: Offsets, end: Offsets) -> Offsets:
 def limit_bytes(limit: int, start: Offsets, end: Offsets, record_bytes: Mapping[Partition, float]) -> Offsets:
     """Return an end offset for each partition, so that about `limit` bytes of records lie between `start` and the end.
 
-    The function reduces every partition by the same factor, but to at least one record. A partition counts as empty if
-    the size of its records is unknown.
+    The function shortens each partition's range by the same factor, but keeps at least one record. A partition counts
+    as empty if the size of its records is unknown.
     """
     sizes = {tp: end[tp] - start[tp] for tp in end if end[tp] > start[tp]}
     total = sum(size * record_bytes.get(tp, 0.0) for tp, size in sizes.items())
@@ -113,8 +113,8 @@ def divide(
 ) -> list[OffsetRange]:
     """Divide ranges into tasks, with the same rules and in the same order as Spark's connector.
 
-    Small ranges stay whole. The function divides larger ranges in proportion to their sizes, into about `min_parts`
-    tasks in total.
+    The function first enforces the maximum size of a task. If fewer than `min_parts` tasks result, the function divides
+    large ranges in proportion to their sizes, into about `min_parts` tasks in total.
 
     Args:
         ranges: Ranges to read.

@@ -1,10 +1,10 @@
 """Parses and checks the options of reads and writes, before anything runs.
 
 Spark's own Kafka connector has options with the same names. Spark passes the names in lower case, and error messages show the
-names in their usual spelling. An unknown option is an error. Otherwise klamm would silently ignore a misspelled option:
-with a misspelled `startingOffsets`, a job would read the whole topic. Reads accept the options of writes, and writes
-accept the options of reads, because jobs often use one dict of options. The module `client_options` handles options
-that begin with `kafka.`, and the module `positions` parses positions.
+names in their usual spelling. An unknown option is an error. If klamm ignored unknown options, a job with a misspelled
+`startingOffsets` would read the whole topic. Reads accept the options of writes, and writes accept the options of
+reads, because jobs often use one dict of options. The module `client_options` handles options that begin with `kafka.`,
+and the module `positions` parses positions.
 """
 
 from __future__ import annotations

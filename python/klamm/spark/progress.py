@@ -2,7 +2,7 @@
 
 Spark has no metrics for Python data sources. The number of records is Spark's own count. The number of bytes comes from an
 observation that `observed` adds to the query. Lag is the difference between the latest offsets and the end offsets of the
-batch. The data source reports both.
+batch. The data source reports the latest offsets and the end offsets.
 """
 
 # klamm supports Python 3.10, which does not have `typing.override`.
@@ -43,8 +43,8 @@ def observed(rows: DataFrame) -> DataFrame:
         rows: DataFrame with the columns `key` and `value`, or with one of these columns.
 
     Returns:
-        A DataFrame with the same rows. In progress reports, `observedMetrics` then contains `klamm` with the fields
-        `records` and `bytes`.
+        A DataFrame with the rows of `rows` and an observation. In a query's progress reports, `observedMetrics`
+        contains `klamm` with the fields `records` and `bytes`.
 
     Example:
         query = observed(rows).writeStream.format("klamm").options(**options).start()
@@ -63,9 +63,9 @@ def measured(report: Mapping[str, Any]) -> dict[str, Any]:
         report: An element of `query.recentProgress`, or the attribute `progress` of a listener's event.
 
     Returns:
-        A row with the keys `time`, `query`, `run`, `batch`, `seconds`, `records`, `bytes`, `lag` and `late`. `bytes` is None
-        without `observed`. `lag` is the number of records that are not read yet, or None if no source reports offsets.
-        `late` is the number of rows that the watermark dropped.
+        A row with the keys `time`, `query`, `run`, `batch`, `seconds`, `records`, `bytes`, `lag` and `late`. `bytes` is
+        None if the query does not use `observed`. `lag` is the number of records that are not read yet, or None if no
+        source reports offsets. `late` is the number of rows that the watermark dropped.
     """
     seen = report["observedMetrics"].get(OBSERVATION)
     return {
@@ -92,8 +92,8 @@ def source_metrics(source: Mapping[str, Any]) -> dict[str, str]:
 
     Returns:
         The metrics `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest` over all partitions. The
-        dict is empty if the report has no latest offsets. Latest offsets are missing in a batch that Spark repeats
-        after a crash, for sources of other formats, and before Spark 4.2.
+        dict is empty if the report has no latest offsets. Reports have no latest offsets before Spark 4.2, for a batch
+        that Spark repeats after a crash, and for a source that does not read from Kafka.
 
     Example:
         source_metrics(query.lastProgress["sources"][0])["maxOffsetsBehindLatest"]

@@ -181,7 +181,7 @@ def _batches(
 def _is_gone(
     options: ReadOptions, offsets: OffsetRange, error: UnknownTopicOrPartitionError, missing_seconds: float
 ) -> bool:
-    """Return whether a missing partition counts as deleted. If not, first wait for the retry interval.
+    """Return whether a missing partition counts as deleted. Before returning False, wait for the retry interval.
 
     If `failOnDataLoss` is true, raise an error.
     """

@@ -1,6 +1,6 @@
 """Defines the data source `klamm`, which receives Spark's calls and creates readers and writers.
 
-Spark creates and pickles the data source object. So the object stores nothing, and every method parses the options again.
+Spark creates and pickles the data source object, so the object stores nothing, and every method parses the options.
 """
 
 # klamm supports Python 3.10, which does not have `typing.override`.

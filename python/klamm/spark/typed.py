@@ -130,9 +130,10 @@ def typed_options(  # noqa: C901
 def _check_shown(registry: Settings) -> None:
     """Reject credentials in options whose values Spark shows.
 
-    `explain()` of a stream shows the values of options. Before Spark 4.2, the log of a write shows the values too.
-    Spark hides the values of options whose names match `spark.redaction.regex` or `spark.sql.redaction.options.regex`.
-    By default, these expressions match names that contain secret, password, token, access key or url.
+    `explain()` of a stream shows the values of options. Before Spark 4.2, the log of a write also shows the values of
+    options. Spark hides the values of options whose names match `spark.redaction.regex` or
+    `spark.sql.redaction.options.regex`. By default, these expressions match names that contain secret, password, token,
+    access key or url.
     """
     if "basic.auth.user.info" in registry:
         raise ConfigError(
@@ -147,7 +148,7 @@ def _check_shown(registry: Settings) -> None:
 
 
 def planned(options: ReadOptions) -> ReadOptions:
-    """Return the options with the text of each schema that the registry has now.
+    """Return the options with the registry's current schemas as text.
 
     Raises:
         ConfigError: The topics are not known at planning time, or have different schemas.
@@ -166,12 +167,12 @@ def planned(options: ReadOptions) -> ReadOptions:
 
 
 def schema_of(options: ReadOptions) -> StructType:
-    """Return the schema of a typed read, with types that Spark supports."""
+    """Return the Spark schema of a read with typed columns."""
     return StructType([field for field, _ in _fields(options)])
 
 
 def _fields(options: ReadOptions) -> list[tuple[StructField, pa.DataType]]:
-    """Return the columns of a read that decodes values with schemas. Each column has a Spark type and an Arrow type."""
+    """Return the Spark field and the Arrow type of each column, for a read with typed columns."""
     typed = options.typed
     assert typed is not None  # noqa: S101 - callers only pass options with typed columns
     plain = source_schema(options.include_headers, options.columns)
@@ -213,7 +214,7 @@ def for_spark(kind: pa.DataType, path: str) -> pa.DataType:
 
 
 class TypedSparkColumns(Columns):
-    """Converts record batches to the columns that a typed query reads. Spark pickles the object for the executors."""
+    """Converts record batches for a query with typed columns. Spark pickles the converter for the executors."""
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
         expected = {field.name: (field.dataType, kind) for field, kind in _fields(options)}

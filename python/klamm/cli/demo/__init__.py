@@ -1,4 +1,7 @@
-"""`klamm demo`: produces real lines, runs a PySpark pipeline over these lines, and checks the counts. `flow` has the steps."""
+"""`klamm demo`: produces real lines, runs a PySpark pipeline over these lines, and checks the counts.
+
+The module `flow` contains the steps.
+"""
 
 from __future__ import annotations
 

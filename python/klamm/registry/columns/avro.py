@@ -75,7 +75,7 @@ class Avro:
         return self._type(self.root, "", ())
 
     def resolved(self, schema: Any) -> Any:
-        """Return the schema of a named type if the argument is a name. Otherwise return the argument."""
+        """Return the schema of a named type if the argument is a name. Return any other argument unchanged."""
         if isinstance(schema, str) and schema not in _PRIMITIVES:
             return self.names[schema]
         return schema
@@ -247,7 +247,7 @@ class _Resolver:
         return ["member", at, self._same(writer, chosen, path, (*outer, ""))]
 
     def _matches(self, writer: Any, reader: Any, *, strict: bool) -> bool:
-        """Return whether the outer types match, without a comparison of their fields, items or values.
+        """Return whether the outer types match, regardless of fields, items and values.
 
         With `strict`, names must match, and the method does not promote types.
         """
@@ -268,7 +268,7 @@ class _Resolver:
         return name == reader["name"].rpartition(".")[2] or name in _aliases(reader)
 
     def _same(self, writer: Any, reader: Any, path: str, outer: tuple[str, ...]) -> list[Any]:  # noqa: PLR0911
-        """Return the plan that decodes the writer's type into the reader's type. The two types match."""
+        """Return the plan that decodes the writer's type into the reader's type. The outer types must match."""
         kind, theirs = kind_of(reader), kind_of(writer)
         inner = (*outer, "")
         if kind in ("record", "error"):
@@ -336,7 +336,7 @@ def _with_path(error: SchemaError) -> str:
 
 
 def _time(logical: str, of_writer: str | None, theirs: str) -> list[Any]:
-    """Return the plan for a time. The writer's unit can differ from the reader's unit."""
+    """Return the plan that decodes a time or a timestamp. The writer's unit can differ from the reader's unit."""
     unit = _TIMES[logical][1]
     written = _TIMES[of_writer][1] if of_writer in _TIMES else 0
     multiply, divide = (1, 1) if not written else (max(unit // written, 1), max(written // unit, 1))

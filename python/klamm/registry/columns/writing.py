@@ -1,7 +1,7 @@
 """Encodes typed Arrow columns as the keys and values of records.
 
-This module finds the schema, casts the columns, and creates a plan. The Rust core encodes the columns by this plan.
-The application passes the schema, or klamm looks up the schema or derives it from the Arrow type (`derive`).
+This module finds the schema, casts the columns, and creates a plan. The plan tells the Rust core how to encode the
+columns. The application passes the schema, or klamm looks up the schema or derives it from the Arrow type (`derive`).
 `src/registry/encode.rs` describes the form of a plan.
 """
 
@@ -227,7 +227,7 @@ _Node = tuple[pa.DataType, pa.DataType, list[Any]]
 class _Avro:
     """Creates the plan for an Avro schema.
 
-    A node consists of the type for the first cast, the type for the second cast, and the plan.
+    The method `node` returns the type for the first cast, the type for the second cast, and the plan.
     """
 
     def __init__(self, avro: Avro) -> None:

@@ -70,7 +70,7 @@ class Avro:
         return json.dumps(ordered(self.schema), separators=(",", ":"), ensure_ascii=False)
 
     def _add(self, node: Any, namespace: str) -> Any:
-        """Return a part of the schema with full names, and store the named types."""
+        """Return a part of the schema, with all names expanded to full names, and store its named types."""
         if isinstance(node, str):
             return node if node in PRIMITIVES else _full_name(node, namespace)
         if isinstance(node, list):
@@ -93,7 +93,7 @@ class Avro:
         return name
 
     def resolved(self, node: Any) -> Any:
-        """Return the named type if the argument is a name. Otherwise return the argument."""
+        """Return the named type if the argument is a name. Return any other argument unchanged."""
         return self.names.get(node, node) if isinstance(node, str) else node
 
 
