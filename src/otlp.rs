@@ -1,4 +1,4 @@
-//! The part of OpenTelemetry's protocol (OTLP, protobuf) that clients push to brokers (KIP-714).
+//! The part of OpenTelemetry's protocol (OTLP, protobuf) with which clients push metrics to brokers (KIP-714).
 //!
 //! The messages and field numbers come from `opentelemetry/proto/metrics/v1/metrics.proto`. This file leaves out the
 //! fields that klamm neither writes nor shows. Protobuf decoders skip unknown fields.

@@ -7,7 +7,7 @@
 //! * v4: total and free size of the volume, without remote storage (KIP-827)
 //! * v5: cordoned directories, which get no new replicas (KIP-1066)
 //!
-//! Errors: CLUSTER_AUTHORIZATION_FAILED (before v3 an empty list), KAFKA_STORAGE_ERROR.
+//! Errors: CLUSTER_AUTHORIZATION_FAILED (before v3, the response has an empty list instead), KAFKA_STORAGE_ERROR.
 
 use super::ErrorCode;
 

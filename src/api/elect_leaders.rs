@@ -1,4 +1,4 @@
-//! ElectLeaders (43): makes the preferred replicas of partitions their leaders (KIP-183). The controller handles
+//! ElectLeaders (43): makes the preferred replica of each given partition the leader (KIP-183). The controller handles
 //! ElectLeaders.
 //!
 //! * v1: unclean elections, top-level error (KIP-460)

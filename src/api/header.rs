@@ -1,9 +1,10 @@
 //! The headers of messages: request headers v0 to v2, response headers v0 and v1.
 //!
 //! Request header v1 adds the client ID, and v2 adds tagged fields. Response header v1 adds tagged fields. Flexible
-//! versions of an API use the flexible headers. Other versions use request header v1 and response header v0. There are
-//! two exceptions. ApiVersions always uses response header v0, because a client reads that response before it knows the
-//! broker's versions. ControlledShutdown v0 is older than the client ID, so its request has header v0.
+//! versions of an API use request header v2 and response header v1. Versions that are not flexible use request header
+//! v1 and response header v0. ApiVersions and ControlledShutdown are exceptions. ApiVersions always uses response
+//! header v0, because a client reads that response before it knows the broker's versions. ControlledShutdown v0 is
+//! older than the client ID, so its request has header v0.
 
 use super::{Info, api_versions, controlled_shutdown};
 use crate::wire::{Error, Reader, Reason, Reflect, ValueVisitor, Wire, Writer};

@@ -1,10 +1,10 @@
 //! The API versions of each Kafka release, as a broker of that release reports them.
 //!
 //! Brokers before 0.10 do not report versions, so their versions come from the protocol guide. For releases up to 3.2,
-//! the table lists the API versions that brokers with ZooKeeper support. For later releases, the table lists the API
-//! versions that brokers with KRaft support. If the first KRaft releases lacked an API, the table keeps the ZooKeeper versions of that API. The table
-//! leaves out unstable versions, because brokers do not report them. The table also leaves out the telemetry APIs,
-//! because brokers report them only with a plugin.
+//! the table lists the API versions that brokers with ZooKeeper support. From release 3.3 on, the table lists the API
+//! versions that brokers with KRaft support. If the first KRaft releases lacked an API, the table keeps the ZooKeeper
+//! versions of that API. The table leaves out unstable versions, because brokers do not report them. The table also
+//! leaves out the telemetry APIs, because brokers report them only with a plugin.
 
 use super::*;
 use std::fmt;

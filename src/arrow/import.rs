@@ -1,9 +1,9 @@
 //! Converts columns to records: `value`, and optionally `key`, `headers`, `timestamp`, `partition` and `topic`.
 //!
-//! Text and bytes may have any of Arrow's types (plain, large, view, fixed size, or a dictionary of one of them).
-//! Timestamps may have any unit, or be int64 milliseconds. The import ignores the columns `offset` and
-//! `timestamp_type`, which only fetched records have. Any other column is an error, because an ignored column with a
-//! misspelled name would lose data silently. The caller drops the columns that `is_pandas_index` finds.
+//! Text and binary columns may have any of Arrow's types (plain, large, view, fixed size, or a dictionary of one of
+//! these types). Timestamps may have any unit, or be int64 milliseconds. The import ignores the columns `offset` and
+//! `timestamp_type`, which only fetched records have. A column with an unknown name is an error, because klamm would
+//! lose data silently if it ignored a misspelled column. The caller drops the columns that `is_pandas_index` finds.
 
 use crate::record::NO_TIMESTAMP;
 use arrow_array::cast::AsArray;

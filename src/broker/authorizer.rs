@@ -1,5 +1,5 @@
-//! Access control lists (KIP-11). The authorizer evaluates the rules that CreateAcls adds, like Kafka's
-//! StandardAuthorizer.
+//! Access control lists (KIP-11). Like Kafka's StandardAuthorizer, the authorizer evaluates the rules that CreateAcls
+//! adds.
 //!
 //! ```text
 //! super user            allowed, without regard to the rules

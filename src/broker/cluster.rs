@@ -8,8 +8,9 @@
 //!
 //! As in Kafka, the cluster handles the requests of a connection one at a time and sends the replies in the same order.
 //! A request that has to wait (a long poll) blocks its connection: later requests stay queued until the cluster has
-//! sent the reply. A reply that a fault delays blocks the connection too. The server does not read from a blocked
-//! connection, so the queue is limited to the bytes of one read.
+//! sent the reply. If an injected fault delays a reply, the connection is also blocked until the cluster sends the
+//! reply. The server does not read from a blocked connection, so the queued requests take at most the bytes of one
+//! read.
 
 use super::clock::{Clock, Time};
 use super::fault::{self, Action, Fault, Faults};

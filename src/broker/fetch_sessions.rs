@@ -8,10 +8,10 @@
 //! ```
 //!
 //! A full request ends the session whose ID it contains. A session that has no partitions left also ends. A node has
-//! room for [`SLOTS`] sessions. If all slots are in use, a new session can replace an existing session. The new session
-//! first tries to replace the session that has been idle for longest, if that session has been idle for more than
-//! [`MIN_IDLE`]. Otherwise the new session can replace the smallest session that was in use for more than [`MIN_IDLE`],
-//! if that session has fewer partitions. Kafka splits the sessions over eight caches and prefers followers. The dev
+//! room for [`SLOTS`] sessions. If all slots are in use, a new session can replace an existing session. If a session
+//! has been idle for more than [`MIN_IDLE`], the new session replaces the session that has been idle for longest. If
+//! every session was used within [`MIN_IDLE`], the new session can replace a smaller session that has been in use for
+//! more than [`MIN_IDLE`]. Kafka splits the sessions over eight caches and prefers the sessions of followers. The dev
 //! broker has one cache and no followers.
 
 use super::Time;

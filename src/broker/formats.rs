@@ -1,8 +1,8 @@
 //! Message formats 0 and 1, for old clients. Logs contain only format 2.
 //!
-//! As in Kafka, the broker converts messages when they arrive. A compressed message becomes one batch, and consecutive
-//! uncompressed messages become one batch. When an old client fetches, the broker converts the records back. The broker
-//! ignores offsets in produced messages.
+//! As in Kafka, the broker converts messages of old formats when they arrive. A compressed message becomes one batch,
+//! and consecutive uncompressed messages become one batch. When an old client fetches, the broker converts the records
+//! to the client's format. The broker ignores offsets in produced messages.
 
 use super::log::{Log, Slice};
 use crate::api::ErrorCode;

@@ -1,7 +1,7 @@
 //! The handle of a running cluster: starts and stops it, and controls it from any thread.
 //!
-//! The cluster runs on its own thread, see [`server`](super::server). Each method of the handle sends a function to
-//! that thread and waits until the function has run.
+//! The cluster runs on its own thread, see [`server`](super::server). Each method of the handle sends a function to the
+//! cluster's thread and waits until the function has run.
 
 #![allow(clippy::disallowed_methods, reason = "the cluster gets its thread here")]
 

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The journal contains topics, configurations, records, committed offsets, producers, transactions, access rules,
-//! quotas and delegation tokens. The journal also contains SCRAM users that clients added over the protocol. As with
-//! Kafka's transaction log, an open transaction continues after a restart until it times out. The journal does not
+//! quotas and delegation tokens. The journal also contains SCRAM users that clients added over the protocol. As in
+//! Kafka, an open transaction survives a restart of the cluster, and then ends or times out. The journal does not
 //! contain group members and share group states, so members must join again after a restart. The journal is never
 //! compacted.
 

@@ -1,4 +1,4 @@
-//! A partition's log: batches as bytes, and an index entry for each.
+//! A partition's log: batches as bytes, and an index entry for each batch.
 //!
 //! ```text
 //! sealed: [====|=======|==]  shared slices, read without a copy     entries: offsets, position, largest timestamp
@@ -7,9 +7,9 @@
 //!
 //! An append copies a batch once. The log writes the base offset and the leader epoch into the copy. If the topic uses
 //! log-append time, the log also writes the time of the append and a new checksum. The checksum does not cover the base
-//! offset and the leader epoch. A read returns whole batches unchanged. If the data is in several slices and the first
-//! slice is large enough for a response, the read returns only that slice. If the first slice is too small, the read
-//! copies the slices into one buffer, up to a limit.
+//! offset and the leader epoch. A read returns whole batches unchanged. If a read spans several slices and the first
+//! slice is large enough for a response, the read returns only the first slice. If the first slice is too small, the
+//! read copies several slices into one buffer, up to a limit.
 
 use crate::api::ErrorCode;
 use crate::record::{Batch, Header, TimestampType, batches, crc32c};

@@ -2,8 +2,8 @@
 //! nodes.
 //!
 //! The server does not read from a connection while a request of that connection waits, or while the client does not
-//! read its replies. A connection therefore needs memory only for one read and a few replies. The replies share slices
-//! of the log. The [`handle`](super::handle) starts, controls and stops this thread.
+//! read its replies. A connection therefore needs memory only for one read and a few replies. Replies to fetches share
+//! memory with the log. The [`handle`](super::handle) starts, controls and stops the cluster's thread.
 
 #![allow(clippy::disallowed_methods, reason = "the cluster gets its clock here")]
 

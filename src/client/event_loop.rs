@@ -2,8 +2,8 @@
 //!
 //! If a program awaits one record after the other, its event loop watches the client's poller. While an event loop
 //! watches the poller, the I/O thread pauses: it sleeps and leaves the sockets to the event loop. The pause saves two
-//! thread switches per response. The I/O thread also pauses while callers that read records repeatedly [poll
-//! inline](super::inline_polling).
+//! thread switches per response. The I/O thread also pauses while blocked callers repeatedly [poll
+//! inline](super::inline_polling) for records.
 //!
 //! The I/O thread resumes as soon as there is too much work for the event loop or the caller. The I/O thread also ends
 //! its pause at intervals, because the event loop or the caller may have stopped polling. If the client sends nothing

@@ -1,5 +1,6 @@
-//! The producer's calls. In addition to the producer's state machine, this file stores the promises of deliveries and
-//! the failures of records without a promise. The file also has the clock for timestamps.
+//! The producer's calls. The producer's state machine identifies a record by the promise of its delivery. This file
+//! stores the promises of flushes and of transaction calls, and the failures of records that were sent without a
+//! promise. The file also has the clock for record timestamps.
 
 use super::config::{ClientType, Config};
 use super::core::{AnyClient, Client, completion};

@@ -1,11 +1,11 @@
-//! The lock around a client's state machine, and how threads wait for the state and wake each other.
+//! The lock around a client's state machine, and how threads wait for changes of the state and wake each other.
 //!
 //! [`ClientRole`] is the part that a producer, consumer, share consumer or admin client adds to its state machine.
 //! [`Shared`] has no sockets and no thread. The [driver](super::driver) moves bytes, and the [core](super::core) owns
 //! the I/O thread.
 //!
-//! A thread that needs both locks takes the driver's lock first, then the state's lock. Threads dispatch results only
-//! while they hold neither lock.
+//! A thread that needs both locks takes the driver's lock first, then the state's lock. A thread dispatches results
+//! only while it holds neither the driver's lock nor the state's lock.
 
 use super::completion::{catch, closed};
 use super::event_loop::ExternalPollers;

@@ -1,10 +1,11 @@
 //! One connection to a broker: negotiates versions, authenticates, matches responses to requests, and detects timeouts.
 //!
-//! A connection starts as `Negotiating`: ApiVersions is in flight, and the client may not send anything else. Then the
-//! connection is `Authenticating`, if the client has credentials, and finally `Ready`. After an error, the connection
-//! is `Failed`. If the previous connection to the broker got no response to ApiVersions, the new connection starts as
-//! `Probing`, see [`super::version_probe`]. Before a SASL session ends, the connection goes from `Ready` back to
-//! `Authenticating` (KIP-368). Responses to earlier requests still arrive while the connection authenticates again.
+//! A connection starts as `Negotiating`: ApiVersions is in flight, and the client may not send anything else. After the
+//! version negotiation, the connection is `Authenticating` if the client has credentials, and finally `Ready`. After an
+//! error, the connection is `Failed`. If the previous connection to the broker got no response to ApiVersions, the new
+//! connection starts as `Probing`, see [`super::version_probe`]. Before a SASL session ends, the connection goes from
+//! `Ready` back to `Authenticating` (KIP-368). Responses to earlier requests still arrive while the connection
+//! authenticates again.
 //!
 //! Brokers respond in the order of the requests. The connection therefore stores the requests in flight in a queue. If
 //! a response arrives out of order, the byte stream is damaged, and the connection fails.

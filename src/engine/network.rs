@@ -3,14 +3,14 @@
 //! A peer is a broker of the cluster or an address of the bootstrap list. A broker has at most one connection for each
 //! purpose: general requests, fetches, and group requests. The states of a connection are `Idle`, `Connecting` and
 //! `Up`, and after a failure `Waiting` until the next attempt. A request for one broker waits for that broker's
-//! connection and fails if the connection fails. A request for any broker waits until the client reaches a broker, or
-//! until the deadline of the request. If no broker of the cluster responds, or a broker returns REBOOTSTRAP_REQUIRED
-//! (KIP-1102), the network tries the bootstrap list again (KIP-899).
+//! connection and fails if the connection fails. A request that any broker can handle waits until the client reaches a
+//! broker, or until the deadline of the request. If no broker of the cluster responds, or a broker returns
+//! REBOOTSTRAP_REQUIRED (KIP-1102), the network tries the bootstrap list again (KIP-899).
 //!
-//! A broker that rejects the client's TLS or SASL authentication will probably also reject the next attempt. After such
-//! a rejection, waiting requests fail at once if the client has no other broker to try. New requests also fail, until
-//! [`REFUSED_WAIT`] has passed since the rejection. The first request after [`REFUSED_WAIT`] starts a new attempt to
-//! connect.
+//! A broker that rejects the client's TLS or SASL authentication will probably also reject the next attempt. If the
+//! client has no other broker to try, a rejected authentication fails all waiting requests at once. New requests also
+//! fail until [`REFUSED_WAIT`] has passed since the rejected authentication. The first request after [`REFUSED_WAIT`]
+//! starts a new attempt to connect.
 
 mod attempts;
 mod brokers;

@@ -1,5 +1,4 @@
-//! Decides when to log a problem that persists: at once, and then again after waits that
-//! double from 1 to 60 seconds.
+//! Decides when to log a problem that persists: at once, and then again after waits that double from 1 to 60 seconds.
 
 use super::Time;
 use std::time::Duration;

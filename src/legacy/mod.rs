@@ -2,17 +2,19 @@
 //! no keys, and the offset of a message is a byte position.
 //!
 //! `request` and `response` encode and decode frames. `message` reads a message set without copying, and `builder`
-//! writes a message set. [`draft`] is the proposal for a format between 0.7 and 0.8. The code follows the behaviour of
+//! writes a message set. [`draft`] implements a proposed format between 0.7 and 0.8. The code follows the behaviour of
 //! real brokers (0.6.1, 0.7.0 to 0.7.2), whose captured traffic is in `tests/vectors/legacy.jsonl.gz`. `docs/legacy.md`
-//! describes the format, and lists the mistakes in old documents. `client::legacy` has the connections, and
-//! `engine::legacy` has the groups.
+//! describes the format, and lists the mistakes in old documents. `client::legacy` implements the connections, and
+//! `engine::legacy` implements the groups.
 //!
-//! Decoded values share the bytes of their frame. A MultiFetch response needs the most memory for each byte on the
-//! wire. In such a response, the result of one fetch without messages needs 6 bytes on the wire. In memory it needs 40
-//! bytes, or up to 120 bytes while the vector of results grows. Reading uncompressed messages allocates nothing. [`Messages`] documents the memory for compressed messages.
+//! Decoded values share the bytes of their frame. Of all responses, a MultiFetch response needs the most memory per
+//! byte on the wire. In a MultiFetch response, a result without messages takes 6 bytes on the wire and 40 bytes in
+//! memory. While the vector of results grows, each result can take up to 120 bytes in memory. Reading uncompressed
+//! messages allocates nothing. [`Messages`] documents the memory for compressed messages.
 //!
 //! The byte offset in an error counts from the start of the input. For a message inside a wrapper (a compressed
-//! message), the byte offset counts from the start of the wrapper. The error's path names the wrapper.
+//! message), the byte offset counts from the start of the wrapper. The path of an error inside a wrapper names the
+//! wrapper.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

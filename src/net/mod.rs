@@ -1,10 +1,10 @@
 //! Sockets, TLS, polling and wake-ups. The module moves bytes and does not depend on Kafka's protocol.
 //!
-//! One thread waits in a [`Poller`]. In the meantime other threads may use the poller's sockets, and wake the waiting
-//! thread through a [`Wake`]. A wake-up costs a system call only if the thread sleeps or is about to sleep. On Linux, a
-//! second thread may wait in the same poller. When data arrives, the kernel wakes the second thread. An event loop can
-//! also watch a poller like a socket. `resolve.rs` resolves host names on separate threads, because the system's
-//! resolver blocks.
+//! One thread waits in a [`Poller`]. While this thread waits, other threads may use the poller's sockets, and wake the
+//! waiting thread through a [`Wake`]. A wake-up costs a system call only if the waiting thread sleeps or is about to
+//! sleep. On Linux, a second thread may wait in the same poller. If two threads wait when data arrives, the kernel
+//! wakes the second thread. An event loop can watch a poller's file descriptor in the same way as a socket.
+//! `resolve.rs` resolves host names on separate threads, because the system's resolver blocks.
 
 mod resolve;
 mod stream;

@@ -1,11 +1,11 @@
 //! [`DeliveryBuffer`]: fetched records that the program has not consumed yet, and the consumed records that count as
 //! processed.
 //!
-//! The Rust client already buffers prefetched records. The delivery buffer exists because a program consumes record by record. If the
-//! program took each record from the client, it would contend with the I/O thread for the client's lock. The lock of
-//! this buffer has almost no contention. For the client, the records in the delivery buffer are already delivered. The
-//! delivery buffer therefore corrects positions, pauses and lag for records that the program has not consumed yet.
-//! Fetching and committing remain the task of the client.
+//! The Rust client already buffers prefetched records. The delivery buffer exists because a program consumes record by
+//! record. If the program took each record from the client, it would contend with the I/O thread for the client's lock.
+//! The lock of this buffer has almost no contention. The client counts the records in the delivery buffer as delivered.
+//! The delivery buffer therefore corrects the client's positions and lag, and holds back the records of paused
+//! partitions. The client still fetches records and commits offsets.
 
 use super::record::{Record, RecordRange};
 use crate::client::{self, Slice};

@@ -1,4 +1,4 @@
-//! [`LoopSignal`]: makes an asyncio event loop call a function, for a thread that must not wait for the GIL.
+//! [`LoopSignal`]: schedules a function on an asyncio event loop, from a thread that must not wait for the GIL.
 //!
 //! The calling thread may hold locks of a client. If the calling thread waited for the GIL, it could deadlock with a
 //! thread that holds the GIL and waits for one of the locks. Loops on Unix watch a socket pair, and the calling thread

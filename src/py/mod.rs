@@ -1,8 +1,8 @@
 //! The extension module `klamm._klamm`, which converts values, releases the GIL, and raises exceptions.
 //!
 //! There is one file for each exposed class. The package `klamm` derives its public classes from the core classes in
-//! this module. Names that start with an underscore are for the package only. The logic of Kafka's clients is in
-//! `src/client`, not in `src/py`.
+//! this module. Names that start with an underscore are private to the package `klamm`. The logic of Kafka's clients is
+//! in `src/client`, not in `src/py`.
 //!
 //! The files follow these rules. The I/O thread never holds the GIL. Every wait checks for signals. Only `error.rs`
 //! converts errors to exceptions, and only `arrow.rs` has unsafe code.

@@ -1,8 +1,8 @@
 //! The Python classes [`Record`] and [`RecordMetadata`].
 //!
-//! A [`Record`] is an index into a fetched slice. The key, value and headers of a record become Python objects when the
-//! program reads them. A [`Record`] keeps the whole slice in memory. A program that needs many records for a long time
-//! should store the values instead of the records.
+//! A [`Record`] consists of an index and a reference to a slice of fetched records. The key, value and headers of a
+//! record become Python objects when the program reads them. Each [`Record`] keeps its whole slice in memory. A program
+//! that needs many records for a long time should store the values instead of the records.
 
 use super::arguments;
 use super::bytes_like::{BytesLike, Headers, header_name};

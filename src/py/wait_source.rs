@@ -1,6 +1,6 @@
-//! [`WaitSource`]: an object that an asyncio task can await, such as a client.
+//! [`WaitSource`]: an object that an asyncio task can await, such as a consumer.
 //!
-//! `pending.rs` implements [`WaitSource`] for a single result.
+//! `pending.rs` implements [`WaitSource`] for the result of a single call.
 
 use crate::client::{AnyClient, Consumer, Producer, ShareConsumer};
 use pyo3::gc::{PyTraverseError, PyVisit};

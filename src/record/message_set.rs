@@ -8,8 +8,8 @@
 //! A compressed message is called a wrapper. The value of a wrapper contains inner messages, which are not compressed
 //! again. In magic 0, inner offsets are absolute and the reader ignores the wrapper's offset. In magic 1, inner offsets
 //! are relative and the last inner message has the wrapper's offset (KIP-31). If the wrapper has a log-append time, all
-//! inner messages have this time (KIP-32). The reader skips an incomplete message at the end, also inside a wrapper.
-//! Like the Java client, the reader ignores the key of a wrapper and the bytes after the value.
+//! inner messages have this time (KIP-32). The reader skips an incomplete message at the end of a message set or of a
+//! wrapper. Like the Java client, the reader ignores the key of a wrapper and the bytes after the value.
 
 use super::header::{Header, MIN_LENGTH, TimestampType, at};
 use super::view::{Record, Span};

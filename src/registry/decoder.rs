@@ -1,8 +1,8 @@
-//! Decodes the keys or values of records into one column. The decoder needs a plan for each schema. Python compiles the
-//! plans.
+//! Decodes the keys or values of records into one column. The decoder needs a decoding plan for each schema. The Python
+//! code compiles the plans from the schemas.
 //!
-//! `unknown` returns the framings that have no plan yet. The caller adds a plan for each of these framings, and then
-//! decodes.
+//! `unknown` returns the framings that have no plan yet. The caller adds a plan for each unknown framing before it
+//! decodes the records.
 
 use super::avro;
 use super::column::Column;

@@ -1,7 +1,7 @@
 //! Decodes JSON text into columns.
 //!
 //! serde_json parses the text and limits its nesting. Missing fields of a struct are null, and unknown fields are
-//! skipped. A string becomes a date, a time or bytes if the column has that type.
+//! skipped. For a column of dates, times or bytes, the decoder parses JSON strings as dates, times or base64.
 
 use super::column::{Column, Data, nanoseconds_per_unit};
 use super::fault::{Fault, Result};

@@ -1,10 +1,11 @@
 //! Decodes keys and values into Arrow columns, and encodes Arrow columns as values. The schemas are in a schema
 //! registry.
 //!
-//! Python reads the schemas and compiles each schema to a plan (`klamm/registry/columns`). The module `registry` runs
-//! the plans over records. `frame` finds the framing that names the schema of a record. `avro`, `json` and `protobuf`
-//! decode the payload, and `column` collects the values. `encode` encodes a column as values. The module does not use
-//! the network. The function `unknown` lists the framings whose schemas the caller has to look up.
+//! The Python code in `klamm/registry/columns` reads the schemas and compiles each schema to a decoding plan. The
+//! module `registry` decodes records with these plans. `frame` finds the framing that names the schema of a record.
+//! `avro`, `json` and `protobuf` decode the payload, and `column` collects the values. `encode` encodes a column as
+//! record values. The module `registry` does not use the network. The function `unknown` lists the framings whose
+//! schemas the caller has to look up.
 
 mod avro;
 mod column;

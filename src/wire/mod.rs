@@ -3,8 +3,8 @@
 //!
 //! The cursor knows the version of the message and whether that version is flexible. Before the cursor reads data, it
 //! compares the length that the peer sent with the remaining bytes. The cursor also limits the memory that a decoded
-//! message can take. Unknown tagged fields are dropped and counted. A client need not keep unknown fields, because it
-//! never forwards a message.
+//! message can take. The cursor drops and counts unknown tagged fields. A client need not keep unknown fields, because
+//! it never forwards a message.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -2,9 +2,9 @@
 //!
 //! The [`Key`] of a control record determines the type of its value. The key and the value each start with an int16
 //! version. In [`Key`] and [`EndTxn`] (KIP-98), the version precedes the structure. In the values of the KRaft log, the
-//! version is the first field of the structure. Of these values, only [`LeaderChange`] has more than one version. The
-//! KRaft log also has control records for the set of voters (KIP-853), and at the start and the end of a snapshot
-//! (KIP-630).
+//! version is the first field of the structure. Of the values of the KRaft log, only [`LeaderChange`] has more than one
+//! version. The KRaft log also has control records for the set of voters (KIP-853), and for the start and the end of a
+//! snapshot (KIP-630).
 
 use crate::wire::Uuid;
 

@@ -1,5 +1,5 @@
 //! The principal of a client. A broker forwards the principal to the controller in an Envelope (KIP-590). An int16
-//! version precedes the structure.
+//! version precedes the principal.
 
 message! {
     struct Principal {

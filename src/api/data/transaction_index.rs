@@ -1,5 +1,5 @@
 //! An entry of a segment's `.txnindex` file: an aborted transaction (KIP-98). Brokers read this file to list the
-//! transactions that a `read_committed` consumer must skip. An int16 version precedes the structure.
+//! transactions that a `read_committed` consumer must skip. An int16 version precedes each entry.
 
 message! {
     struct AbortedTransaction {

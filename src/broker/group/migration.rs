@@ -1,8 +1,9 @@
-//! Online migration of KIP-848. A classic group becomes a consumer group when the first member with the new protocol
-//! joins. The group becomes a classic group again when the last member with the new protocol has left.
+//! Online migration of KIP-848. A classic group becomes a consumer group when the first member with the KIP-848
+//! protocol joins. The group becomes a classic group again when the last member with the KIP-848 protocol has left.
 //!
-//! `group.consumer.migration.policy` allows both conversions, one conversion, or none. The dev broker does not
-//! implement `group.consumer.max.size` and `group.max.size`, which Kafka checks before it converts a group.
+//! `group.consumer.migration.policy` allows upgrades to a consumer group, downgrades to a classic group, both, or
+//! neither. The dev broker does not implement `group.consumer.max.size` and `group.max.size`, which Kafka checks before
+//! it converts a group.
 
 use bytes::Bytes;
 use std::time::Duration;

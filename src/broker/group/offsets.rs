@@ -1,8 +1,8 @@
 //! Committed offsets of groups.
 //!
 //! The broker stores offsets by topic name, and deletes them with the topic. Offsets of a transaction are pending until
-//! the transaction ends. If several requests of the transaction contain an offset for the same partition, the last
-//! offset counts, as in Kafka. Keys and metadata count towards the cluster's memory limit.
+//! the transaction ends. If several requests of a transaction contain an offset for the same partition, the last offset
+//! counts, as in Kafka. The keys and metadata of offsets count towards the cluster's memory limit.
 
 use crate::broker::memory::Memory;
 use crate::broker::transactions::offsets_partition;

@@ -1,8 +1,8 @@
 //! AddPartitionsToTxn v0 to v5: adds partitions to transactions. For each transaction, the handler adds all partitions
 //! or none.
 //!
-//! v4 and later are for brokers. If the dev broker has an authorizer, the handler requires the permission ClusterAction for
-//! these versions.
+//! In Kafka, only brokers send v4 and later versions. If the dev broker has an authorizer, the handler requires the
+//! permission ClusterAction from v4 on.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

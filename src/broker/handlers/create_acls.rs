@@ -1,5 +1,5 @@
-//! CreateAcls v0 to v3: adds access rules immediately. Any node accepts the request. Without an authorizer, the error
-//! is SECURITY_DISABLED.
+//! CreateAcls v0 to v3: adds access rules immediately. Any node accepts the request. A broker without an authorizer
+//! responds with SECURITY_DISABLED.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

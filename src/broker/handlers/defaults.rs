@@ -1,5 +1,5 @@
-//! Common code of the handlers. It writes the throttle time, and the error of a whole request, into the response of any
-//! API.
+//! Common code of the handlers. This file writes the throttle time, and the error of a whole request, into the response
+//! of any API.
 //!
 //! For each API, the tables list the response fields that contain the error code. A handler whose response does not fit
 //! the tables implements [`RespondWith`] itself.

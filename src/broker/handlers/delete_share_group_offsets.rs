@@ -1,4 +1,4 @@
-//! DeleteShareGroupOffsets v0: removes topics from a share group without members.
+//! DeleteShareGroupOffsets v0: deletes the offsets of topics in a share group that has no members.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

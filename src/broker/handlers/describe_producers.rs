@@ -1,4 +1,4 @@
-//! DescribeProducers v0: returns the producers that a partition leader knows, and the starts of their open
+//! DescribeProducers v0: returns the producers that a partition leader knows, and the start offsets of their open
 //! transactions.
 
 use crate::api::ErrorCode;

@@ -1,5 +1,5 @@
-//! EndTxn v0 to v5: commits or aborts a transaction. The broker writes the markers into the logs before it sends the
-//! reply.
+//! EndTxn v0 to v5: commits or aborts a transaction. The broker writes the transaction markers into the logs before it
+//! sends the reply.
 //!
 //! Version 5 implements transaction protocol v2 (KIP-890): the end of each transaction raises the epoch, and the
 //! response has the producer's new ID and epoch.

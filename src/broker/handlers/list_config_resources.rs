@@ -1,6 +1,5 @@
-//! ListConfigResources v0 and v1: lists topics, nodes, the loggers of nodes, and the groups that
-//! have a configuration. In v0,
-//! the list is empty, because v0 lists only metrics subscriptions, which the dev broker does not have.
+//! ListConfigResources v0 and v1: lists topics, nodes, the loggers of nodes, and the groups that have a configuration.
+//! In v0, the list is empty, because v0 lists only metrics subscriptions, which the dev broker does not have.
 
 use crate::api::ErrorCode;
 use crate::api::describe_configs::{BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC};

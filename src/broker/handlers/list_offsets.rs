@@ -2,9 +2,10 @@
 //! timestamp.
 //!
 //! v0 returns a list of offsets, newest first. The list has the start offset of each segment whose records are not
-//! newer than the timestamp. If the timestamp is not in the past, the log end offset is the first entry. The dev broker
-//! has no remote storage. The special timestamps for remote storage therefore find no offset, and the earliest local
-//! offset is the log start offset. With `read_committed` (v2), the log ends at the last stable offset.
+//! newer than the timestamp. If the timestamp is not in the past, the list starts with the log end offset. The dev
+//! broker has no remote storage, so a request for the earliest local offset returns the log start offset. Requests for
+//! offsets in remote storage find no offset. From v2 on, the end of the log is the last stable offset for requests with
+//! `read_committed`.
 
 use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED};

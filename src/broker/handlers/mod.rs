@@ -1,7 +1,7 @@
 //! Request handling, from a frame to a reply: the header, the version check, the API's handler, the encoded reply.
 //!
 //! As in Kafka, three errors close the connection: an unknown API, a version that is not served, and a body that cannot
-//! be decoded. A request for an unknown version of ApiVersions still gets a reply.
+//! be decoded. An ApiVersions request with an unknown version still gets a reply.
 
 /// Returns the address of a node as the `NodeEndpoint` that the handler imports.
 macro_rules! node_endpoint {

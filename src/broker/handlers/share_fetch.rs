@@ -1,16 +1,17 @@
-//! ShareFetch v0 to v2: acquires records for a member of a share group, and acknowledges records that it acquired
-//! earlier (KIP-932).
+//! ShareFetch v0 to v2: acquires records for a member of a share group, and acknowledges records that the member
+//! acquired earlier (KIP-932).
 //!
 //! The first request of a session has epoch 0 and names the partitions of the session. Later requests of a session name
 //! only changes. As in Kafka, the session ends with its connection. The handler ignores `batch_size` and returns
-//! batches as they are in the log. v0 has only a byte limit.
+//! batches as they are in the log. A request of v0 limits the bytes of a response, but not the number of records.
 //!
 //! A group that no member has joined has no state. As in Kafka, a request that opens a session for a group without
-//! state waits and finds no records. Unlike Kafka, the dev broker does not keep the session of such a request.
+//! state waits and finds no records. Unlike Kafka, the dev broker does not keep a session that a request opens for a
+//! group without state.
 //!
-//! The dev broker also differs from Kafka if a request releases records. In the dev broker, the request that releases
-//! records can acquire these records again. Kafka first writes the release to its log, so the request cannot acquire
-//! the records.
+//! The dev broker handles requests that release records differently from Kafka. In the dev broker, the request that
+//! releases records can acquire these records again. Kafka first writes the release to its log, so the request cannot
+//! acquire the released records again.
 
 use super::share_acknowledge::acknowledge;
 use crate::api::ErrorCode;

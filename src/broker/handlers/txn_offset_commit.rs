@@ -2,7 +2,7 @@
 //! transaction.
 //!
 //! If a request has a generation but the group is unknown, the error is ILLEGAL_GENERATION. From v5 on, the request
-//! also adds the group to the transaction. Up to v4, AddOffsetsToTxn adds the group.
+//! also adds the group to the transaction. Up to v4, the producer adds the group with AddOffsetsToTxn.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

@@ -1,9 +1,8 @@
-//! Validates the requests of producers like a legacy broker: checks topic names, and checks that the messages of
-//! message sets are intact.
+//! Validates produce requests as a legacy broker does: checks topic names, and checks that the messages of message sets
+//! are intact.
 //!
 //! If the broker rejects a message set, it drops the set and closes the connection without an error response. From
-//! 0.7.2 on, there is one exception: if a payload is above the size limit, the broker drops the set but keeps the
-//! connection open.
+//! 0.7.2 on, the broker keeps the connection open if it drops a message set because a payload is above the size limit.
 
 use super::super::version::LegacyVersion;
 use crate::compress::{Compression, DEFAULT_LIMIT, decompress};

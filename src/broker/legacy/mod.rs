@@ -1,4 +1,4 @@
-//! Brokers of Kafka 0.6 and 0.7, as a state machine without I/O. The state machine has the methods of
+//! Brokers of Kafka 0.6 and 0.7, as a state machine without I/O. The state machine has the same methods as
 //! [`super::Cluster`].
 //!
 //! ```text
@@ -10,11 +10,11 @@
 //!
 //! Nodes are independent. Each node has its own topics, and all topics have the same number of partitions. The
 //! behaviour follows captured traffic of the brokers 0.6.1, 0.7.0, 0.7.1 and 0.7.2. The captures are in
-//! `tests/vectors/legacy.jsonl.gz`, and `docs/legacy.md` describes them. Most requests get no reply. If the broker
-//! rejects a request, it often just closes the connection.
+//! `tests/vectors/legacy.jsonl.gz`, and `docs/legacy.md` describes them. Most legacy requests get no reply. If the
+//! broker rejects a request, it often just closes the connection.
 //!
-//! Kafka 0.7.0 halts its JVM after a payload that is not gzip. The dev broker closes the connection instead. ZooKeeper
-//! is not part of this module. The Python package registers the nodes in ZooKeeper.
+//! If a compressed message does not contain valid gzip data, Kafka 0.7.0 halts its JVM, whereas the dev broker closes
+//! the connection. ZooKeeper is not part of this module. The Python package registers the nodes in ZooKeeper.
 
 mod accept;
 mod draft;

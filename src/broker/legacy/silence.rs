@@ -1,7 +1,8 @@
-//! Faults of legacy brokers. The broker handles a request late, or closes the connection without handling the request.
+//! Injected faults of legacy brokers: the broker handles a request late, or closes the connection without handling the
+//! request.
 //!
-//! A late request delays all later requests of its connection. There are no faults that change replies, because most
-//! legacy requests get no reply.
+//! A request that is handled late delays all later requests of its connection. There are no faults that change replies,
+//! because most legacy requests get no reply.
 
 use super::super::clock::Time;
 use super::super::fault::{Action, Fault};

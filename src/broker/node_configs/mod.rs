@@ -2,9 +2,9 @@
 //!
 //! The following configurations have an effect: defaults of topics and groups, `num.partitions`,
 //! `default.replication.factor`, `auto.create.topics.enable`, `group.initial.rebalance.delay.ms`,
-//! `group.consumer.migration.policy` and `delegation.token.*`. The broker stores and returns the other configurations,
-//! but they have no effect. All nodes share their logs and groups, so only the value of the first node has an effect. A
-//! cluster that imitates an older release also has the configurations of Kafka 4.4.
+//! `group.consumer.migration.policy` and `delegation.token.*`. The broker stores and returns all other node
+//! configurations, but they have no effect. All nodes share their logs and groups, so only the value of the first node
+//! has an effect. A cluster that imitates an older release also has the configurations of Kafka 4.4.
 
 mod keys;
 

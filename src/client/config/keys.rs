@@ -138,7 +138,7 @@ keys! {
          1 to 60 seconds. The function runs in a separate thread.";
     "log.level" or "log_level": Kind::Int(0, 7), "7", ALL,
         "The lowest severity of the log lines that the client writes, as a syslog number. `3` means errors, `4` also \
-         warnings, `6` also information, `7` everything. The level of the logger applies as well.";
+         warnings, `6` also information, `7` everything. The logger also drops lines below its own level.";
     "debug": Kind::List, "", ALL,
         "The parts of the client that write debug lines, even if the level of the logger is higher. The names are \
          librdkafka's, such as `broker`, `cgrp`, `security`, `fetch`, `msg` and `all`.";
@@ -149,7 +149,8 @@ keys! {
          recorder off.";
     "flight.recorder.values": Kind::Bool, "false", ALL,
         "Whether the flight recorder keeps keys and values of records, and the contents of group and transaction \
-         requests. `DevBroker.replay` can then replay the records of a dump. The recorder never keeps credentials.";
+         requests. With `true`, `DevBroker.replay` can replay the records of a dump. The recorder never keeps \
+         credentials.";
     "flight.recorder.path": Kind::Text, "", ALL,
         "The file to which the client writes the content of its flight recorder when an error ends the client's \
          work: an internal error, a fenced producer, or the end of a group membership. By default, the client does \
@@ -210,7 +211,7 @@ keys! {
         "A PEM file with the CA certificates that the client trusts. By default, the client trusts the CA \
          certificates of the operating system. klamm reads certificate and key files again when they change.";
     "ssl.ca.pem" or "ssl.truststore.certificates": Kind::Text, "", ALL,
-        "The CA certificates that the client trusts as PEM text, instead of the file `ssl.ca.location`.";
+        "The trusted CA certificates as PEM text, instead of the file `ssl.ca.location`.";
     "ssl.truststore.type": Kind::Choice(&["PEM"]), "PEM", ALL,
         "klamm accepts this key for compatibility with the Java client. Convert JKS and PKCS12 files to PEM.";
     "ssl.certificate.location" or "ssl.keystore.location": Kind::Text, "", ALL,
@@ -229,8 +230,8 @@ keys! {
         "klamm accepts this key for compatibility with the Java client. Convert JKS and PKCS12 files to PEM.";
     "ssl.endpoint.identification.algorithm": Kind::Choice(&["https", "none"]), "https", ALL,
         "Whether the client checks that a broker's certificate contains the host name to which the client connects. \
-         `none` or empty text disables the check. Without the check, anyone with another certificate of the same CA \
-         can read and change the traffic.";
+         `none` or empty text disables the check. Without this check, anyone with a certificate of a trusted CA can \
+         read and change the traffic.";
     "ssl.enabled.protocols": Kind::List, "TLSv1.2,TLSv1.3", ALL,
         "The TLS versions that the client accepts.";
     "request.timeout.ms": Kind::Int(1, i32::MAX as i64), "30000", ALL,
@@ -239,22 +240,22 @@ keys! {
     "default.api.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", ALL,
         "The timeout of calls to which the program does not pass a timeout.";
     "close.timeout": Kind::Seconds, "2", CLOSERS,
-        "How long, in seconds, the end of a `with` block waits for the client to close after an exception. A \
-         consumer commits and leaves its group in this time. After Ctrl+C, `SystemExit` or the cancellation of its \
-         task, a producer waits this long for its records. After other exceptions, a producer waits for all records. \
-         A second Ctrl+C ends the wait.";
+        "How long, in seconds, the end of a `with` block waits for the client to close after an exception. A consumer \
+         commits its offsets and leaves its group during this wait. After Ctrl+C, `SystemExit` or the cancellation of \
+         its task, a producer waits at most this long for its records. After a subclass of `Exception`, a producer \
+         waits for all records without this limit. A second Ctrl+C ends the wait.";
     "socket.connection.setup.timeout.ms": Kind::Int(1, i32::MAX as i64), "10000", ALL,
         "How long the client waits until a new connection is ready, including TLS and authentication.";
     "socket.keepalive.enable": Kind::Bool, "true", ALL,
         "Whether the operating system probes connections that have been idle for 60 seconds (TCP keep-alive).";
     "connections.max.idle.ms": Kind::Int(-1, i32::MAX as i64), "540000", ALL,
-        "How long a connection may be idle before the client closes it. With `0` or `-1`, the client never closes \
-         idle connections. Independently of this key, if a connection was idle for some seconds, the client checks \
-         the connection before the next request.";
+        "How long a connection may be idle before the client closes it. With `0` or `-1`, the client never closes idle \
+         connections. Regardless of this key, the client checks a connection that was idle for some seconds before it \
+         sends the next request.";
     "broker.version.fallback": Kind::Text, "auto", ALL,
         "The release that klamm assumes for brokers before 0.10, which do not report their versions. With `auto`, \
-         klamm detects the release with requests that change nothing. The other allowed values are releases from \
-         0.8.0 on.";
+         klamm detects the release with requests that change nothing. Besides `auto`, the allowed values are releases \
+         from 0.8.0 on.";
     "api.version.request.timeout.ms": Kind::Int(1, i32::MAX as i64), "1000", ALL,
         "How long a broker may take to report its API versions. After this time, klamm checks whether the broker is \
          older than 0.10. Brokers of Kafka 0.9 never respond to the request for API versions.";
@@ -270,15 +271,15 @@ keys! {
     "metadata.max.age.ms" or "topic.metadata.refresh.interval.ms": Kind::Int(1, i32::MAX as i64), "300000", ALL,
         "How often the client refreshes its metadata about brokers and topics, even without errors.";
     "metadata.recovery.strategy": Kind::Choice(&["rebootstrap"]), "rebootstrap", ALL,
-        "What the client does if no broker of the cluster responds, or if a broker asks the client to bootstrap \
-         again (KIP-899, KIP-1102). With `rebootstrap`, the client resolves `bootstrap.servers` again and connects \
-         to these brokers. klamm does not support `none`, another value of the Java client.";
+        "What the client does if no broker of the cluster responds, or if a broker asks the client to bootstrap again \
+         (KIP-899, KIP-1102). With `rebootstrap`, the client resolves `bootstrap.servers` again and connects to these \
+         brokers. klamm does not support the Java client's value `none`.";
     "enable.metrics.push": Kind::Bool, "true", ALL,
         "Whether the client pushes metrics to brokers that request them (KIP-714).";
     "statistics.interval.ms": MS, "0", ALL,
         "How often the client calls the function `stats_cb`. With `0`, the client never calls this function.";
     "allow.auto.create.topics": Kind::Bool, "true", &[ClientType::Producer, ClientType::Consumer],
-        "Whether the broker may create a missing topic when the client uses it. The broker's \
+        "Whether the broker may create a missing topic when the client uses the topic. The broker's \
          `auto.create.topics.enable` must be true as well.";
     "acks" or "request.required.acks": Kind::Acks, "all", PRODUCER,
         "Which replicas must have a record before the leader acknowledges it: `all` in-sync replicas, only the \
@@ -298,8 +299,8 @@ keys! {
         "Whether sending raises `BufferFullError` at once if the buffer is full, instead of waiting for room.";
     "max.block.ms": MS, "60000", PRODUCER,
         "How long sending may wait for room in the buffer, and how long a record may wait for the metadata of its \
-         topic. If there is no room after this time, sending raises an error. If the metadata is still missing, the \
-         delivery of the record fails.";
+         topic. If the buffer is still full after this time, sending raises an error. If the metadata is still missing \
+         after this time, the delivery of the record fails.";
     "max.request.size" or "message.max.bytes": Kind::Int(256, 1 << 30), "1048576", PRODUCER,
         "The maximum size of a request, in bytes. Sending a larger record raises an error.";
     "compression.type" or "compression.codec": Kind::Choice(&["none", "gzip", "snappy", "lz4", "zstd"]), "none", PRODUCER,
@@ -316,8 +317,8 @@ keys! {
         "How many times the producer retries a batch before the batch fails. `delivery.timeout.ms` usually ends the \
          retries earlier.";
     "enable.idempotence": Kind::Bool, "true", PRODUCER,
-        "Whether brokers remove the duplicates that retries may cause. Idempotence requires `acks=all`. If the \
-         program sets `acks` to another value and does not set this key, idempotence is off.";
+        "Whether brokers remove the duplicates that retries may cause. Idempotence requires `acks=all`. If `acks` is \
+         not `all` and the program does not set this key, idempotence is off.";
     "max.in.flight.requests.per.connection" or "max.in.flight": Kind::Int(1, 1000), "5", PRODUCER,
         "How many requests to one broker may be in flight. The maximum with idempotence is 5.";
     "partitioner" or "partitioner.class": Kind::Choice(Partitioner::NAMES), "murmur2_random", PRODUCER,

@@ -9,8 +9,8 @@
 //!
 //! Under the eager protocol a member revokes all partitions before it joins. Under the cooperative protocol (KIP-429),
 //! a member revokes only the partitions that the new assignment does not contain. While the application handles the
-//! revocation, the member sends heartbeats. The member joins after the application has finished the revocation. This
-//! file also has the heartbeat timer of classic groups.
+//! revocation, the member sends heartbeats. After the application has finished the revocation, the member joins the
+//! group again. This file also has the heartbeat timer of classic groups.
 
 mod requests;
 

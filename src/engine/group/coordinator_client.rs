@@ -1,6 +1,6 @@
 //! Finds a group's coordinator, sends it a member's requests, and decides when to retry.
 //!
-//! All group protocols use this client. The files of the protocols handle joining and assignments.
+//! All group protocols use this client. Each group protocol handles joining and assignments in its own file.
 
 use crate::api::{self, Info, find_coordinator};
 use crate::engine::call::MAX_MALFORMED;

@@ -1,5 +1,5 @@
 //! The assignor that a member of a classic group uses: one that klamm contains, or one that the application provides.
-//! The assignor runs outside of all locks.
+//! The assignor runs while the client holds no lock.
 
 use super::assignor::{self, Assignment, Assignor, Member, Topics};
 use crate::api::data::consumer_protocol;

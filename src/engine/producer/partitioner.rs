@@ -1,8 +1,8 @@
 //! Chooses the partition of a record.
 //!
 //! The hash of the key selects the partition. The default hash is murmur2 as in the Java client, so that klamm and the
-//! Java client send a key to the same partition. Records without a key go to one partition until it has received about
-//! `batch.size` bytes, and then to another partition (KIP-794).
+//! Java client send records with the same key to the same partition. Records without a key go to one partition until it
+//! has received about `batch.size` bytes, and then to another partition (KIP-794).
 
 use crate::record::crc32;
 

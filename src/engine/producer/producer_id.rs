@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A batch that fails for good leaves a gap in the sequence numbers. After a gap, the producer sends no new batch until
-//! all requests in flight are complete. With the next epoch, every partition starts at sequence number 0 again. If a
-//! partition has batches whose result is unknown, the producer first completes these batches under the old epoch. A
-//! transactional producer gets its ID and epoch from `transaction` instead.
+//! all requests in flight are complete. With the next epoch, every partition starts at sequence number 0 again. If the
+//! result of some batches is unknown, the producer retries these batches unchanged before their partition starts the
+//! new epoch. A transactional producer gets its ID and epoch from the module `transaction`, not from this file.
 
 use crate::engine::{Backoff, Time};
 use crate::record::Producer;

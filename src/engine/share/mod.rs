@@ -3,8 +3,9 @@
 //! An acquired record is locked for the member until the lock expires. The share consumer therefore fetches records
 //! only when the application polls. The consumer has a share session with each leader. The requests of a session are
 //! numbered, and each session has at most one request in flight. The consumer sends acknowledgements with the next
-//! fetch, or alone if no fetch is due. When a connection ends, its share session and the locks of the session also end.
-//! Acknowledgements of the session's records then fail, and the group delivers these records again.
+//! ShareFetch request, or in a ShareAcknowledge request if no fetch is due. When a connection ends, its share session
+//! and the locks of the session also end. After a session has ended, acknowledgements of its records fail, and the
+//! group delivers these records again.
 //!
 //! `engine/group` implements the membership in the group. `requests.rs` builds requests, and `acquired.rs` reads
 //! responses.

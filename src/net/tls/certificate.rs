@@ -1,7 +1,7 @@
 //! Reads the parts of a certificate that an error message shows: version, names, key size, purpose.
 //!
-//! rustls checks certificates, but its errors have few details. This file describes certificates and does not check
-//! them, with one exception. `is_for_servers` checks the purpose of a certificate, because rustls rejects some
+//! rustls checks certificates, but its errors have few details. This file only describes certificates, except that
+//! `is_for_servers` checks the purpose of a certificate. The check is necessary because rustls rejects some
 //! certificates before it looks at their purpose.
 
 /// The parts of a certificate that an error message may show.

@@ -1,7 +1,8 @@
 //! Reads certificates and keys from PEM text, in files or in configuration values.
 //!
 //! As in Java, PEM in a configuration value may have spaces or `\n` in place of line ends. A key may be PKCS #8, PKCS
-//! #1 or SEC 1, and PKCS #8 may be encrypted. Errors do not show the PEM text, because it may contain a private key.
+//! #1 or SEC 1, and a PKCS #8 key may be encrypted. Errors do not show the PEM text, because it may contain a private
+//! key.
 
 use super::certificate::{split_trusted, vouches_for_servers};
 use super::{Failure, Pem};

@@ -1,6 +1,7 @@
 //! [`ZooKeeperMember`]: membership of a group of Kafka 0.7, for `klamm.legacy`.
 //!
-//! The state machine is in the engine. A thread of `klamm.legacy` runs its operations on ZooKeeper.
+//! The state machine of a member is in `engine::legacy`. A thread of `klamm.legacy` runs the state machine's operations
+//! on ZooKeeper.
 
 use crate::client::Time;
 use crate::client::zookeeper::{

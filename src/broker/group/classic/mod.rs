@@ -13,8 +13,8 @@
 //! waits for a response stays in the group until its session times out.
 //!
 //! When the coordinator changes during a rebalance, Kafka's new coordinator continues with the last complete
-//! generation. The dev broker continues the rebalance instead. Like Kafka, the dev broker removes the members that have
-//! not yet received a response to their first JoinGroup.
+//! generation, but the dev broker continues the rebalance. As in Kafka, a change of the coordinator removes the members
+//! that have not yet received a response to their first JoinGroup.
 
 mod member;
 

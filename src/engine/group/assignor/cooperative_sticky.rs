@@ -1,6 +1,6 @@
 //! The assignor `cooperative-sticky` assigns like `sticky`, but members keep reading while they join (KIP-429). If a
 //! partition has to move, the first round of the rebalance assigns it to no member. After the former owner has revoked
-//! the partition, all members join again, and the second round assigns it.
+//! the partition, all members join again, and the second round assigns the partition to its new owner.
 //!
 //! A member lists its partitions in its subscription. From v2 on, the subscription also contains the generation
 //! (KIP-792). Before v2, the user data contains the generation.

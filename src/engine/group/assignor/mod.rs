@@ -14,9 +14,9 @@
 //! does not change its place. `range` and `roundrobin` return the same assignments as the Java client. For the sticky
 //! assignors, Kafka does not prescribe a result: klamm returns the best balance with as few moves as possible.
 //!
-//! Subscriptions come from other clients, so the computation must not take too long. The computing time grows at most
-//! with the number of members times the number of partitions. The search for a better balance stops after a maximum
-//! number of steps.
+//! Other clients choose the subscriptions, so klamm limits the time of the computation. The computing time grows at
+//! most with the number of members times the number of partitions. The search for a better balance stops after a
+//! maximum number of steps.
 
 mod balance;
 mod cooperative_sticky;

@@ -1,5 +1,5 @@
-//! The assignor `roundrobin` assigns all partitions of all topics in order, one to each member in turn. A member that
-//! does not subscribe to the partition's topic loses its turn.
+//! The assignor `roundrobin` assigns all partitions of all topics in order, one to each member in turn. The assignor
+//! skips a member that does not subscribe to the partition's topic.
 
 use super::interface::{Assignment, Assignor, Group, Member, Topics};
 
