@@ -13,9 +13,9 @@
 | `sticky` | balances the partitions, and moves as few partitions as possible (KIP-54, KIP-341) |
 | `cooperative-sticky` | like `sticky`, in two rounds: first, members give up partitions that move (KIP-429, KIP-792) |
 
-All assignors sort the members, with static members (KIP-345) first, by instance ID. The function `assign` needs no
-broker, so tests can predict an assignment. To use your own `Assignor`, add it to a consumer's
-`partition_assignment_strategy`.
+All assignors sort the members: first static members (KIP-345) by instance ID, then the remaining members by member ID.
+The function `assign` needs no broker, so tests can predict an assignment. To use your own `Assignor`, add it to a
+consumer's `partition_assignment_strategy`.
 """
 
 from __future__ import annotations

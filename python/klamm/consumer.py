@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 __all__ = ["AsyncConsumer", "Consumer"]
 
 OnCommit: TypeAlias = "Callable[[dict[TopicPartition, OffsetAndMetadata], Exception | None], object]"
-"""Callback for the result of a commit. Its arguments are the offsets, and the commit's error or None."""
+"""Callback for the result of a commit.
+
+The arguments of the callback are the offsets, and the commit's error or None.
+"""
 
 
 @hints_for_other_clients(CONSUMER)
@@ -52,8 +55,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
 
     Keys and values are bytes, or the objects that the deserializers return. A deserializer runs when the program first
     reads `record.key` or `record.value`. If the deserializer raises, reading the field raises a `DeserializationError`
-    with the original record. The consumer then continues with the next record. Deserializers do not run for Arrow
-    batches.
+    with the original record. After a `DeserializationError`, the consumer continues with the next record. Deserializers
+    do not run for Arrow batches.
 
     Args:
         bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted
@@ -112,7 +115,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         max_bytes: int | None = None,
         **typed: Unpack[ValueFormat],
     ) -> Iterator[pa.RecordBatch]:
-        """Iterate over Arrow record batches. Each batch contains the records that have arrived so far.
+        """Iterate over Arrow record batches. The method does not wait until a batch has `max_rows` rows.
 
         The iteration ends when all partitions have reached their `end_offset`, or after `timeout` seconds without a
         record.
@@ -131,7 +134,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         Raises:
             ImportError: pyarrow is not installed.
             ConfigError: A column does not exist, or a number is out of range.
-            DeserializationError: klamm cannot decode a record. The next call of `arrow` continues after the record.
+            DeserializationError: klamm cannot decode a record. The next call of `arrow` continues after the damaged
+                record.
         """
         max_rows, max_bytes = _limits(max_rows, max_bytes)
         return self._arrow(max_rows, timeout, batches_of(columns, typed), max_bytes)
@@ -213,9 +217,10 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
     def committed_metadata(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """Return the group's committed offset of each partition with its metadata, or None without a committed offset.
+        """Return the group's committed offset of each partition, with its metadata.
 
-        The arguments and errors are the same as those of `committed`.
+        A partition without a committed offset has the value None. The arguments and errors are the same as those of
+        `committed`.
         """
         partitions = list_of("partitions", partitions)
         return with_metadata(partitions, self._committed(checked_partitions(partitions), timeout).result())
@@ -280,10 +285,11 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
 
         Closing a closed consumer does nothing.
 
-        All records of a `poll` count as processed, unless the program calls `close` while it handles an exception that
-        was raised after this `poll`. A program handles an exception in a `finally` or `except` block, and in the exit
-        of `contextlib.closing` and `ExitStack`. If the program left a loop over the consumer early, the last record of
-        the loop does not count as processed. A `with` statement always knows whether its block raised an exception.
+        By default, all records of the last `poll` count as processed. If the program calls `close` while it handles an
+        exception that was raised after this `poll`, these records do not count as processed. A program counts as
+        handling an exception inside an `except` or `finally` block, and while `contextlib.closing` or an `ExitStack`
+        exits. If the program left a loop over the consumer early, the last record of the loop does not count as
+        processed. A `with` statement always knows whether its block raised an exception.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit. Even with a shorter `timeout`, the consumer waits up

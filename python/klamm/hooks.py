@@ -468,7 +468,7 @@ class _HookedAsyncConsumer(_HookedConsumer):
     """The methods of an `AsyncConsumer` with deserializers."""
 
     _unprepared: Sequence[Any] | None = None
-    """Records whose schemas a cancelled call was looking up. The next call returns the records."""
+    """Records that the consumer has not returned yet, because a lookup of their schemas was cancelled."""
 
     async def __anext__(self) -> Record[Any, Any]:
         if not isinstance(self._deserializers, RecordDeserializers):
@@ -512,7 +512,7 @@ def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deser
 
 @cache
 def hooked(cls: Any) -> Any:
-    """Return a subclass of a client class that calls hooks, with the same name as the client class."""
+    """Return a subclass that calls hooks and has the same name as the given client class."""
     is_async = hasattr(cls, "__aenter__")
     if hasattr(cls, "send"):
         methods: type = _HookedAsyncProducer if is_async else _HookedProducer

@@ -4,7 +4,7 @@ A consumer with interceptors is an instance of a subclass from this file. A cons
 no overhead. Arrow columns have no Python objects for records, so `arrow()` does not call `on_consume`.
 
 As in the Java client, the consumer logs an exception of an interceptor, and delivers the records unchanged. If the
-exception reached the program, the program would lose the records.
+consumer raised the exception, the program would lose the records.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Interceptors:
         return intercepted(cls, self._methods) if self else cls
 
     def attach(self, consumer: Any) -> None:
-        """Store the interceptors in a consumer whose class `kind` returned."""
+        """Store the interceptors in a consumer. Its class must be a class that `kind` returned."""
         if self:
             consumer._interceptors, consumer._kept = self, deque()  # noqa: SLF001
             consumer._log_target.keep_commits()  # noqa: SLF001
@@ -249,7 +249,7 @@ class _AsyncioAcknowledgements(_Acknowledgements):
 
 @cache
 def intercepted(cls: Any, methods: tuple[str, str]) -> Any:
-    """Return a subclass of a consumer class that calls interceptors, with the same name as the consumer class."""
+    """Return a subclass that calls interceptors and has the same name as the given consumer class."""
     is_async = hasattr(cls, "__aenter__")
     parts: tuple[type, ...]
     if methods[1] == "on_commit":

@@ -190,7 +190,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
             await self._flush_and_close(await self._wait_for_transaction(timeout))
 
     async def _wait_for_transaction(self, timeout: float | None) -> float | None:
-        """Wait for an abort that an interrupt has started. Return the rest of the timeout."""
+        """Wait for an abort that an interrupt has started. Return the time that remains of the timeout."""
         if self._last_end is None or self._last_end.done():
             return timeout
         began = time.monotonic()
@@ -294,7 +294,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             **typed: Arguments that say how to encode typed columns as keys and values, such as `value_format="avro"`
                 and `registry`. `klamm.batches.ValueFormat` lists all arguments for typed columns. By default, klamm
                 derives the schema from the column and registers the schema. If there is a `value_format` but no column
-                `value`, all other columns become the fields of the value.
+                `value`, all columns except those of `Consumer.arrow` become the fields of the value.
 
         Returns:
             The number of rows sent.
@@ -323,9 +323,9 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
     def init_transactions(self, timeout: float | None = None) -> None:
         """End the open transaction of an earlier producer with the same `transactional_id`, and fence that producer.
 
-        The first transaction calls `init_transactions` automatically. A program that reads committed offsets before its
-        first transaction should call `init_transactions` earlier. After a timeout, call `init_transactions` again to
-        continue waiting.
+        The first transaction calls `init_transactions` automatically. If a program reads committed offsets before its
+        first transaction, it should call `init_transactions` before it reads the offsets. After a timeout, call
+        `init_transactions` again to continue waiting.
 
         Args:
             timeout: Seconds to wait. `None` waits for at most `max_block_ms`.
@@ -382,7 +382,7 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
 
     The producer takes a record when you call `send`, not when you await the result of `send`. To wait for the
     acknowledgement, await the result. The call of `send` raises errors that klamm can detect at once, such as a wrong
-    argument. The `await` raises all later errors.
+    argument. Awaiting the result raises all later errors.
 
     Example:
         async with klamm.AsyncProducer("localhost:9092") as producer:

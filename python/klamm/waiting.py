@@ -95,8 +95,9 @@ class Waiting(metaclass=ClientType):
     def dump_flight(self, path: str | PathLike[str]) -> None:
         """Write this client's last requests, responses and state changes to a file.
 
-        The file has sizes, checksums and error codes, but no credentials. With `flight_recorder_values`, the file also
-        has keys and values. `klamm decode --flight FILE` prints the file, and `DevBroker.replay` replays it in a test.
+        The dump has sizes, checksums and error codes, but no credentials. With `flight_recorder_values`, the dump also
+        has keys and values. `klamm decode --flight FILE` prints the dump, and `DevBroker.replay` replays the dump in a
+        test.
 
         Args:
             path: Path of the file to write.
@@ -184,8 +185,8 @@ class Asyncio(Waiting):
     async def _close_in_thread(self, close: Callable[..., None], timeout: float | None, *more: object) -> None:
         """Run a method that closes the client in a separate thread, because the method waits for brokers.
 
-        If the program cancels this coroutine, the close ends at once if `timeout` is at most `close_timeout`. With a
-        longer timeout, the close continues in its thread for at most `close_timeout`.
+        After a cancellation of this coroutine, a close with a `timeout` of at most `close_timeout` ends at once. A
+        close with a longer `timeout` continues in its thread for at most `close_timeout`.
         """
         import asyncio
 

@@ -50,8 +50,9 @@ class Admin(
 
     The argument `timeout` of a method is in seconds. The default timeout is the setting `default_api_timeout_ms`.
 
-    A method for several items tries every item. If one item failed, the method raises the error of the item. If several
-    items failed, the method raises a `CombinedError`. `error.results` has the results of the items that succeeded.
+    A method that takes several items, such as topics, processes every item even if one fails. If one item failed, the
+    method raises the error of the item. If several items failed, the method raises a `CombinedError`. `error.results`
+    has the results of the items that succeeded.
 
     Args:
         bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted
@@ -78,11 +79,11 @@ class Admin(
     def offsets_before(
         self, times: Mapping[TopicPartition, int | datetime], limit: int = 100, timeout: float | None = None
     ) -> dict[TopicPartition, list[int]]:
-        """For each partition, return the offsets at which log segments from before a time begin.
+        """For each partition, return the start offsets of the log segments that are older than a time.
 
-        The list for a partition also has the end of the log, and begins with the newest offset. Brokers before Kafka
-        0.10.1 know only the times of segment files (ListOffsets v0). For newer brokers, use
-        `Consumer.offsets_for_times`, which is exact.
+        The list for a partition begins with the newest offset. If the time is not in the past, the list also has the
+        end of the log. Brokers before Kafka 0.10.1 know only the times of segment files (ListOffsets v0). For newer
+        brokers, use `Consumer.offsets_for_times`, which is exact.
 
         Args:
             times: For each partition, a time in milliseconds since 1970, or a datetime. -1 means now, and -2 means the

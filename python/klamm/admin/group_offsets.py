@@ -205,14 +205,14 @@ class GroupOffsets(GroupOffsetCalls):
 
         Raises:
             GroupAuthorizationFailedError: The user may not describe a group.
-            CombinedError: Several groups failed. `error.results` has the results of the other groups.
+            CombinedError: Several groups failed. `error.results` has the results of the groups that succeeded.
         """
         return run(self._fetch_offsets(groups, require_stable, timeout))
 
     def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
         """For each partition with a committed offset, return the number of records that the group has not read yet.
 
-        The number is None if the partition does not exist any more or has no leader.
+        The number of unread records is None if the partition does not exist any more or has no leader.
         """
         return run(self._lag(group, timeout))
 
@@ -255,7 +255,7 @@ class GroupOffsets(GroupOffsetCalls):
 
         Raises:
             GroupIdNotFoundError: A share group does not exist.
-            CombinedError: Several groups failed. `error.results` has the results of the other groups.
+            CombinedError: Several groups failed. `error.results` has the results of the groups that succeeded.
         """
         return run(self._share_offsets(groups, timeout))
 

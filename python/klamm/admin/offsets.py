@@ -46,7 +46,10 @@ OLDEST_VERSION = {
     OffsetSpec.LATEST_TIERED: 9,
     OffsetSpec.EARLIEST_PENDING_UPLOAD: 11,
 }
-"""The oldest version of ListOffsets for each special offset. Older versions treat its number as a time."""
+"""The oldest version of ListOffsets that supports each special offset.
+
+Older versions of ListOffsets treat the number of a special offset as a time.
+"""
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,8 @@ class EpochEnd:
     """The end of a leader epoch.
 
     Attributes:
-        leader_epoch: The requested leader epoch, or the largest epoch below it. None if there is no such epoch.
-        end_offset: Offset after the last record of this epoch, or None if there is no such epoch.
+        leader_epoch: The requested leader epoch, or the largest epoch below it. None if the log has neither.
+        end_offset: Offset after the last record of this epoch, or None if `leader_epoch` is None.
     """
 
     leader_epoch: int | None
@@ -191,7 +194,7 @@ class Offsets(OffsetCalls):
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
             UnsupportedVersionError: The brokers are too old for an OffsetSpec.
-            CombinedError: Several partitions failed. `error.results` has the results of the other partitions.
+            CombinedError: Several partitions failed. `error.results` has the results of the partitions that succeeded.
         """
         return run(self._list_offsets(specs, isolation_level, timeout))
 
@@ -206,7 +209,7 @@ class Offsets(OffsetCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
-            CombinedError: Several partitions failed. `error.results` has the results of the other partitions.
+            CombinedError: Several partitions failed. `error.results` has the results of the partitions that succeeded.
         """
         return run(self._epoch_ends(epochs, timeout))
 
@@ -224,7 +227,7 @@ class Offsets(OffsetCalls):
 
         Raises:
             OffsetOutOfRangeError: An offset is after the end of its partition.
-            CombinedError: Several partitions failed. `error.results` has the results of the other partitions.
+            CombinedError: Several partitions failed. `error.results` has the results of the partitions that succeeded.
         """
         return run(self._delete_below(before, timeout))
 

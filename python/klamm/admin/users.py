@@ -169,7 +169,7 @@ class Users(UserCalls):
 
         Raises:
             ResourceNotFoundError: A user has no credential.
-            CombinedError: Several users failed. `error.results` has the results of the other users.
+            CombinedError: Several users failed. `error.results` has the results of the users that succeeded.
         """
         return run(self._credentials(users, timeout))
 

@@ -23,7 +23,7 @@ class Client(Protocol):
     """A producer or a consumer."""
 
     def close(self, timeout: float | None = None) -> None:
-        """Close the client. `None` waits until everything in flight has completed."""
+        """Close the client. `None` waits until all requests in flight have completed."""
 
 
 C = TypeVar("C", bound=Client)
@@ -32,8 +32,8 @@ C = TypeVar("C", bound=Client)
 def client_config(args: argparse.Namespace, client: str = "", /, **settings: str | None) -> dict[str, str]:
     """Return the configuration of a client.
 
-    The command's own settings override options of profiles, files and the environment. Options of `-X` override all of
-    these options.
+    The command's own settings override options of profiles, files and the environment. Options of `-X` override all
+    other options.
 
     Args:
         args: The arguments of the command.
@@ -58,9 +58,9 @@ def admin_config(args: argparse.Namespace) -> dict[str, str]:
 
 
 def side_config(args: argparse.Namespace) -> dict[str, str]:
-    """Return the configuration of an additional admin client, in a command whose options are for another client.
+    """Return the configuration of an admin client, for a command whose `-X` options are for a different client.
 
-    The configuration has no options that admin clients do not support.
+    The configuration contains only options that admin clients support.
     """
     config = client_config(args, default_api_timeout_ms=ADMIN_TIMEOUT_MS)
     shared = {name for option in options() if "admin" in option.clients for name in (option.name, *option.aliases)}

@@ -1,4 +1,7 @@
-"""`klamm dev-broker`: runs the dev broker as a program, until Ctrl+C or SIGTERM. `klamm.testing.DevBroker` does the work."""
+"""`klamm dev-broker`: runs the dev broker as a program, until Ctrl+C or SIGTERM.
+
+`klamm.testing.DevBroker` implements the broker.
+"""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def ago(text: str) -> Position:
 
 
 def reset(args: argparse.Namespace, output: Output) -> int:
-    """Compute and print new offsets of a group. With `--execute`, also set these offsets."""
+    """Compute and print new offsets of a group. With `--execute`, also set the new offsets."""
     config = admin_config(args)
     with klamm.Admin(config) as admin:
         if not args.export:
@@ -198,7 +198,10 @@ def read_csv(path: Path, group: str) -> Offsets:
 
 
 def check_empty(admin: klamm.Admin, group: str) -> None:
-    """Raise if the group has members. Members would continue from their positions and overwrite the new offsets."""
+    """Raise if the group has members.
+
+    Active members would continue from their positions and overwrite the new offsets.
+    """
     try:
         description = admin.describe_groups([group])[group]
     except GroupIdNotFoundError:

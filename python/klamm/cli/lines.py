@@ -1,7 +1,7 @@
 r"""Splits files and standard input into lines of bytes, in batches of bounded size.
 
-Lines end with b"\n", which is not part of the line. The last line may lack the newline. Bytes are never decoded. A read
-returns the bytes that are available, so that slow input is passed on at once.
+Lines end with b"\n", which is not part of the line. The last line may lack the newline. This module never decodes
+bytes. A read returns the bytes that are available, so that slow input is passed on at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 CHUNK = 256 * 1024
-"""Maximum size of a read in bytes. Larger reads are not faster. After splitting, a chunk of empty lines takes 20 MB."""
+"""Maximum size of a read in bytes.
+
+Larger reads are not faster. If a chunk contains only empty lines, the list of lines takes 20 MB.
+"""
 
 LINE_LIMIT = 256 * 1024 * 1024
 """Longest line in bytes, far above a broker's default limit for a record (1 MiB)."""
@@ -66,7 +69,7 @@ def split_lines(chunks: Iterable[bytes], limit: int = LINE_LIMIT, *, delimiter: 
 
 
 def total_size(paths: Iterable[str | Path]) -> int | None:
-    """Return the total size of the files in bytes, or None if any of them is not a regular file, such as a pipe."""
+    """Return the total size of the files in bytes, or None if a path is not a regular file but, for example, a pipe."""
     total = 0
     for path in paths:
         status = os.fstat(sys.stdin.fileno()) if str(path) == "-" else Path(path).stat()

@@ -1,9 +1,9 @@
 """`klamm mirror`: copies a topic into a cluster of a current Kafka.
 
 This file copies from brokers of Kafka 0.6 and 0.7, and `mirror_modern` from current clusters. Each fetch becomes one
-transaction, which contains the fetched records and the next byte offset to fetch. The transaction commits this offset to
-a group in the new cluster. Each old partition has its own group. An interrupted copy therefore continues without losing
-or repeating a record.
+transaction, which contains the fetched records and the next byte offset to fetch. The transaction commits this offset
+to a group in the target cluster. Each source partition has its own group. An interrupted copy therefore continues
+without losing or repeating a record.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from klamm.cli.output import Advance, Output
 
 IDLE_SECONDS = 1.0
-"""Pause between fetches at the end of the topic, and while the old broker is unreachable."""
+"""Pause between fetches at the end of the topic, and while the source broker is unreachable."""
 
 OWN_KEYS = {
     "transactional.id": "a restarted copy needs the same ID",
@@ -54,7 +54,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Target:
-    """A topic in the new cluster."""
+    """A topic in the target cluster."""
 
     bootstrap: str
     topic: str
@@ -65,13 +65,13 @@ class Copied:
     """Progress of the copy."""
 
     offsets: dict[int, int]
-    """Next byte offset to fetch from each old partition."""
+    """Next byte offset to fetch from each source partition."""
     ends: Mapping[int, int]
-    """End offset of each old partition when the copy started."""
+    """End offset of each source partition when the copy started."""
     records: int = 0
     bytes: int = 0
     is_away: bool = False
-    """Whether the last fetch failed because the old broker did not respond."""
+    """Whether the last fetch failed because the source broker did not respond."""
 
 
 def add(commands: Commands) -> None:
@@ -80,10 +80,10 @@ def add(commands: Commands) -> None:
         "mirror",
         help="copy a topic into another cluster",
         description="Copy a topic into another cluster, exactly once, and stop at the current end of the topic. If you "
-        "start the command again, the copy continues where it stopped. Records keep their key, value, headers, "
-        "timestamp and partition, and get a header klamm.source.offset. Records from Kafka 0.6 and 0.7 have no key. "
-        "Their headers are source.broker, source.partition, source.offset (a byte offset), and source.index for "
-        "messages that were compressed together.",
+        "start the command again, the copy continues where it stopped. Copied records keep their key, value, "
+        "headers, timestamp and partition, and get a header klamm.source.offset. Records from Kafka 0.6 and 0.7 have "
+        "no key. The copies of these old records have the headers source.broker, source.partition, source.offset (a "
+        "byte offset), and source.index for messages that were compressed together.",
     )
     parser.add_argument(
         "--from",
@@ -216,7 +216,7 @@ def copy_once(
 
 
 def fetch(consumer: legacy.Consumer07, args: argparse.Namespace, copied: Copied, number: int) -> legacy.Fetched | None:
-    """Fetch from a partition of the old broker. With `--follow`, return None while the old broker is unreachable."""
+    """Fetch from a partition of the source broker. With `--follow`, return None while this broker is unreachable."""
     try:
         fetched = consumer.fetch(args.source.topic, number, copied.offsets[number])
     except (NetworkError, KafkaTimeoutError) as error:
@@ -259,12 +259,12 @@ def client_configs(config: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def group(old: Source, partition: int) -> str:
-    """Return the name of the group, in the new cluster, that stores the next byte offset to read in the old cluster."""
+    """Return the name of the target group that stores the next byte offset of a source partition."""
     return f"klamm-mirror/{old.broker}/{old.topic}/{partition}"
 
 
 def make_topic(config: Mapping[str, str], topic: str, partitions: int) -> None:
-    """Create the new topic, if it does not exist."""
+    """Create the target topic, if the topic does not exist."""
     with klamm.Admin(dict(config)) as admin, suppress(TopicAlreadyExistsError):
         admin.create_topics({topic: klamm.NewTopic(partitions=partitions)})
 

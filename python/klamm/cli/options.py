@@ -1,7 +1,7 @@
 """Declares the arguments that commands share, and a parser that accepts options before a command.
 
-If a command line is wrong, the parser prints one line on standard error. The line says what is wrong and what to do.
-The exit code is 2.
+If a command line is wrong, the parser prints one line that says what is wrong and what to do. The line goes to
+standard error, and the exit code is 2.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def encoded(text: str) -> bytes:
 ALONE = ("-h", "--help", "--version")
 """Options that need no command."""
 VALUED = ("-b", "--bootstrap", "--bootstrap-controllers", "-X", "-F", "--config-file", "--profile")
-"""Options of all commands that take a value. The word after such an option is the value, not a command."""
+"""Options of all commands that take a value. The word after one of these options is its value, not a command."""
 UNIT_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000, "ms": 1}
 DURATION = re.compile(
     r"(?:(?P<d>\d+)d)?(?:(?P<h>\d+)h)?(?:(?P<m>\d+)m(?!s))?(?:(?P<s>\d+(?:\.\d+)?)s)?(?:(?P<ms>\d+)ms)?", re.ASCII

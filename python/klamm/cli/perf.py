@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from klamm.cli.output import Output
 
 PAYLOADS = 256
-"""Number of different values, so that compression and caches do not see the same bytes each time."""
+"""Number of different record values, so that compression and caches do not see the same bytes each time."""
 SAMPLES = 10_000
-"""Approximate maximum number of latencies. With more records, the command measures only every n-th record."""
+"""Approximate maximum number of measured latencies. With more records, the command measures only every n-th record."""
 PERCENTILES = (50, 90, 99, 99.9)
 POLL_SECONDS = 0.1
 

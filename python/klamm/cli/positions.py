@@ -1,8 +1,8 @@
 """Parses positions in a topic, and looks up the offset of a position in each partition.
 
 `--from` and `--to` take positions such as `earliest`, `latest`, `1500`, `-10`, `@2026-05-01T12:00` or `@1700000000000`.
-The module resolves a position for each partition separately, and limits the result to existing offsets. If the offset
-was deleted, the result is the first offset that still exists.
+The module resolves a position for each partition separately, and limits the result to existing offsets. If the record
+at an offset was deleted, the result is the first offset that still exists.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def resolve(position: Position, begin: int, end: int, at_time: int | None = None
 def beginnings(consumer: klamm.Consumer, partitions: Sequence[klamm.TopicPartition]) -> dict[klamm.TopicPartition, int]:
     """Return the first offset of each partition.
 
-    During an election, wait some seconds for a leader. Then raise an error, because a broker may be down for long.
+    During an election, wait some seconds for a leader. If there is still no leader, raise an error, because a broker
+    may be down for long.
     """
     end = time.monotonic() + ELECTION_SECONDS
     while True:

@@ -109,7 +109,7 @@ def line_headers(text: bytes) -> Headers:
 
 
 def json_record(line: bytes, args: argparse.Namespace) -> NewRecord:
-    """Parse a JSON object into a record. `klamm consume --json` prints such objects."""
+    """Parse a JSON object into a record. `klamm consume --json` prints records in the same format."""
     try:
         fields = json.loads(line)
     except ValueError as error:
@@ -160,7 +160,7 @@ def content(fields: dict[str, Any], name: str) -> bytes | None:
 
 
 def name_of(header: dict[str, Any]) -> str:
-    """Return the name of a header. In the object, names that are not UTF-8 are base64."""
+    """Return the name of a header. In JSON objects, header names that are not UTF-8 are encoded as base64."""
     name = content(header, "name")
     if name is None:
         raise ValueError("a header has no name")

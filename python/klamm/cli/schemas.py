@@ -1,4 +1,7 @@
-"""`klamm schemas`: lists, prints, registers, checks and deletes the schemas of a registry. `klamm.registry` does the work."""
+"""`klamm schemas`: lists, prints, registers, checks and deletes the schemas of a registry.
+
+`klamm.registry` sends the requests.
+"""
 
 from __future__ import annotations
 

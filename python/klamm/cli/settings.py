@@ -32,7 +32,7 @@ CONTROLLERS = "bootstrap.controllers"
 GROUP_KEYS = {"group.id", "group.instance.id"}
 """Keys that a command does not take from profiles, files or the environment.
 
-Otherwise, a command could commit for a group that the user did not name.
+If a profile could set the group, a command could commit offsets for a group that the user did not name.
 """
 
 
@@ -56,7 +56,7 @@ def config_path() -> Path:
 
 
 def layers(args: argparse.Namespace) -> Iterator[Setting]:
-    """Yield the options of all layers except `-X`. Options of a later layer come later."""
+    """Yield the options of all layers except `-X`, in the order of the layers."""
     name = args.profile or os.environ.get(ENVIRONMENT + "PROFILE")
     profiles, default = read_profiles()
     if name is None and default is not None:
@@ -84,7 +84,7 @@ def effective(args: argparse.Namespace) -> dict[str, Setting]:
 
 
 def add(found: dict[str, Setting], name: str, setting: Setting) -> None:
-    """Add an option. `bootstrap.servers` and `bootstrap.controllers` override each other, unless one layer has both."""
+    """Add an option. `bootstrap.servers` removes the `bootstrap.controllers` of an earlier layer, and vice versa."""
     other = {BROKERS: CONTROLLERS, CONTROLLERS: BROKERS}.get(name, "")
     if other in found and layer(found[other]) != layer(setting):
         del found[other]
@@ -99,7 +99,7 @@ def layer(setting: Setting) -> str:
 def defaults(args: argparse.Namespace, client: str) -> dict[str, str]:
     """Return the options that the client has, from all layers except `-X`.
 
-    Without a client, return the options that every client has, and `bootstrap.controllers`.
+    If `client` is empty, return the options that every client has, and `bootstrap.controllers`.
     """
     has = {option.name: frozenset(option.clients) for option in options()}
     clients = frozenset({client}) if client else ALL_CLIENTS
@@ -137,7 +137,7 @@ def unknown(setting: Setting) -> None:
 
 
 def environment(variables: Mapping[str, str]) -> Iterator[Setting]:
-    """Yield the options that environment variables set: KLAMM_BOOTSTRAP_SERVERS is bootstrap.servers."""
+    """Yield the options that environment variables set, such as `bootstrap.servers` from KLAMM_BOOTSTRAP_SERVERS."""
     for name in known_names():
         variable = ENVIRONMENT + name.upper().replace(".", "_")
         if variable in variables:

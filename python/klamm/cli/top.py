@@ -1,6 +1,6 @@
 """`klamm top`: shows brokers, throughput, consumer groups and busy partitions, and updates the display at an interval.
 
-`klamm.Admin` does the work.
+`klamm.Admin` reads the state of the cluster.
 
 To compute rates, the command reads the end offsets of all partitions and the committed offsets of all groups twice. The
 command does not need the brokers' own metrics.
@@ -44,8 +44,8 @@ def add(commands: Commands) -> None:
         "top",
         help="show brokers, throughput, groups and busy partitions",
         description="Show brokers, throughput in and out, groups with lag and rate, and under-replicated and busy "
-        "partitions. On a terminal, the command updates the display until Ctrl+C. Otherwise, the command prints one "
-        "sample.",
+        "partitions. On a terminal, the command updates the display until Ctrl+C. In a pipe or a file, the command "
+        "prints one sample.",
     )
     parser.add_argument(
         "--interval",
@@ -101,8 +101,8 @@ class Look:
 def look(admin: klamm.Admin, consumer: klamm.Consumer) -> Look:
     """Read the state of the cluster from the brokers.
 
-    Partitions without a leader are left out. If the offsets of a group cannot be read, for example because the
-    group was just deleted, the group has no offsets.
+    Partitions without a leader are left out. If the command cannot read the offsets of a group, for example because the
+    group was just deleted, the result has no offsets for the group.
     """
     cluster = admin.describe_cluster()
     topics = admin.describe_topics(admin.list_topics(internal=True))

@@ -1,8 +1,10 @@
 """Prints a message within a second if no broker can be reached, while the clients of a command keep retrying.
 
-Clients retry in silence until their timeout. Meanwhile, a thread tries plain connections to the bootstrap addresses, and
-prints the first failure. On a terminal, the thread shows a spinner until an address accepts a connection. Then the thread
-stops, because the clients report all later errors. From then on, this module prints the warnings that the clients log.
+Clients retry in silence until their timeout. While the clients retry, a thread tries plain TCP connections to the
+bootstrap addresses, and prints the first failure. On a terminal, the thread shows a spinner until an address accepts a
+connection. When an address has accepted a connection, the thread stops, because the clients report all later errors.
+This module also prints warnings that the clients log. While the thread runs, the module prints no warnings about
+connections.
 """
 
 from __future__ import annotations
@@ -22,19 +24,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FIRST_TRY = 0.3
-"""Seconds before the first connection. Most commands finish earlier."""
+"""Seconds that the thread waits before it tries to connect. Most commands take less time."""
 CONNECT_SECONDS = 0.3
 PAUSE = 1.0
 DEFAULT_PORT = 9092
 FRAME = 0.1
 SHOWN = {"klamm.network", "klamm.group", "klamm.consumer", "klamm.share"}
-"""The loggers whose warnings are printed. After a warning of another logger, the command fails with the same error."""
+"""The loggers whose warnings are printed.
+
+For warnings of all other loggers, the command itself fails with the logged error.
+"""
 FLUSH_SECONDS = 0.5
 """At the end, wait at most this long for warnings that are not printed yet."""
 
 
 class Warnings(logging.Handler):
-    """Prints the warnings of the clients, except for failures that the thread prints itself."""
+    """Prints the warnings of the clients, except for connection failures while the connection thread runs."""
 
     def __init__(self, thread: threading.Thread) -> None:
         super().__init__()

@@ -105,7 +105,7 @@ class Connection:
             self._core.send(frame, self._timeout)
 
     def is_open(self) -> bool:
-        """Return whether a connection is open and the broker has not closed it."""
+        """Return whether there is a connection that the broker has not closed."""
         with self._lock:
             return self._core.is_open()
 
@@ -126,7 +126,7 @@ class Connection:
             self._core.close()
 
     def abort(self) -> None:
-        """Close the connection. If another thread waits for a response, its request fails."""
+        """Close the connection. The requests of other threads that are in flight fail."""
         self._closed = True
         self._core.close()
 

@@ -57,7 +57,7 @@ _DUPLICATE_AFTER = 1.5  # another member with the same ID counts as alive after 
 
 
 class GroupConsumer07(Closing):
-    """A member of a Kafka 0.7 consumer group. The other members may be Java consumers.
+    """A member of a Kafka 0.7 consumer group. Other members of the group may be Java consumers.
 
     A background thread registers the member, watches the group for changes, and releases and claims partitions. If the
     ZooKeeper session expires, the member releases its partitions at once.
@@ -73,10 +73,10 @@ class GroupConsumer07(Closing):
         topics: Topics to read: a list, or a dict with the number of streams for each topic. Pass exactly one of
             `topics`, `whitelist` and `blacklist`.
         whitelist: Regular expression. The member reads the topics whose whole name matches the expression. As in Java,
-            `,` means `|`, and blanks and outer quotes do not count. Syntax that Java or Python cannot read raises
-            `ConfigError`.
-        blacklist: Regular expression, as for `whitelist`. The member reads the topics whose whole name does not match
-            the expression.
+            `,` means `|`, and klamm ignores blanks and outer quotes. An expression that Java or Python cannot read
+            raises `ConfigError`.
+        blacklist: Regular expression, as for `whitelist`. The member reads all topics except those whose whole name
+            matches the expression.
         streams: Number of streams for each topic. Default 1. The group distributes partitions over streams, so a member
             with more streams gets more partitions.
         consumer_id: Suffix of the member id, unique in the group. By default, klamm generates the suffix from the host
@@ -205,7 +205,7 @@ class GroupConsumer07(Closing):
             self._disconnect()  # releases the member's partitions
 
     def _disconnect(self) -> None:
-        """End the session once: after a failed membership, `close` calls this method a second time."""
+        """End the session. A second call does nothing: after a failed membership, `close` calls this method again."""
         with self._lock:
             was_disconnected, self._is_disconnected = self._is_disconnected, True
         if not was_disconnected:
@@ -374,14 +374,14 @@ class GroupConsumer07(Closing):
             Messages, or an empty list if none arrived in time.
 
         Raises:
-            NetworkError: A broker was unreachable for the whole `timeout` of the constructor. The next call returns
-                messages of other brokers.
-            KafkaTimeoutError: A broker did not respond within the `timeout` of the constructor. The next call returns
-                messages of other brokers.
-            ConfigError: After the `timeout` of the constructor, no broker has registered in this ZooKeeper.
+            NetworkError: A broker was unreachable for the whole `timeout` of the constructor. The next `poll` returns
+                messages of reachable brokers.
+            KafkaTimeoutError: A broker did not respond within the `timeout` of the constructor. The next `poll` returns
+                messages of brokers that respond.
+            ConfigError: No broker registered in ZooKeeper within the `timeout` of the constructor.
             ClosedError: This consumer is closed.
-            KafkaError: The membership has failed. Or another member has the same id, or a member has registered an
-                expression that this client cannot read. After the last two errors, you can call `poll` again.
+            KafkaError: The membership has failed, two members have the same id, or klamm cannot read the expression of
+                a member. Unless the membership has failed, you can call `poll` again.
         """
         self._check()
         self._error_at_poll = sys.exc_info()[1]
@@ -412,7 +412,10 @@ class GroupConsumer07(Closing):
                 yield message
 
     def _raise_problem(self) -> None:
-        """Raise an error if the member cannot get partitions. While the problem lasts, repeat after each `timeout`."""
+        """Raise an error if the member cannot get partitions.
+
+        While the problem lasts, raise the error again after each `timeout`.
+        """
         now = time.monotonic()
         unreadable, duplicate_for = self._member.problem(now)
         error = None
@@ -435,7 +438,7 @@ class GroupConsumer07(Closing):
             raise error
 
     def _check_brokers(self) -> None:
-        """Raise an error if the member has no partition because no broker uses this ZooKeeper."""
+        """Raise an error if the member has no partition because no broker has registered in ZooKeeper."""
         now = time.monotonic()
         if self._readers.assigned:
             self._idle_at = float("inf")
@@ -469,8 +472,8 @@ class GroupConsumer07(Closing):
 
         Raises:
             KafkaTimeoutError: ZooKeeper did not store the offsets in time.
-            NetworkError: The ZooKeeper session ended before the offsets were stored. The group delivers these messages
-                again.
+            NetworkError: The ZooKeeper session ended before the offsets were stored. The group delivers the uncommitted
+                messages again.
             ClosedError: This consumer is closed.
             KafkaError: The membership has failed.
         """
@@ -508,25 +511,25 @@ class GroupConsumer07(Closing):
         )
 
     def close(self, timeout: float | None = 10.0, *, commit: bool | None = None) -> None:
-        """Commit the offsets, release the partitions and leave the group. A second close does nothing.
+        """Commit the offsets, release the partitions and leave the group. Closing a closed consumer does nothing.
 
-        By default, `close` commits the messages of the last `poll` too. There are two exceptions:
+        By default, `close` also commits the messages of the last `poll`, with two exceptions:
 
         * If the program left a loop over the consumer early, `close` does not commit the last message.
         * If the program handles an exception that was raised after the last `poll`, `close` does not commit the
-          messages of the last `poll`. A program handles an exception in a `finally` or `except` block, and in the exit
-          of `contextlib.closing` and `ExitStack`.
+          messages of the last `poll`. A program counts as handling an exception inside an `except` or `finally` block,
+          and while `contextlib.closing` or an `ExitStack` exits.
 
         A `with` statement over the consumer commits the messages of the last `poll` only if the block raised no
         exception.
 
         Args:
             timeout: Seconds to wait for the commit. Default 10. None waits forever.
-            commit: False commits no offsets. True commits the last `poll` even while the program handles an exception.
-                None (the default) applies the rules above.
+            commit: False commits no offsets. True commits the messages of the last `poll` even while the program
+                handles an exception. None (the default) commits messages as described above.
 
         Raises:
-            KafkaError: The errors of `commit`. The consumer is closed in any case.
+            KafkaError: The errors of `commit`. The consumer is closed even if `close` raises.
         """
         error = sys.exc_info()[1]
         if error is None and not threading.main_thread().is_alive():

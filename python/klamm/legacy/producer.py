@@ -52,7 +52,10 @@ def default_partitioner(key: Any, count: int) -> int:
 
 
 def _raise(failures: list[KafkaError]) -> None:
-    """Raise the error of the broker that failed. If several brokers failed, raise one error with all messages."""
+    """Raise the error of the broker that failed.
+
+    If several brokers failed, raise one error with the texts of all errors.
+    """
     if len(failures) > 1:
         first = failures[0]
         raise type(first)("; ".join(failure.message for failure in failures), hint=first.hint) from first
@@ -66,7 +69,7 @@ class Producer07(Closing):
     **Delivery guarantee.** Brokers of 0.6 and 0.7 do not respond to producers. A message counts as sent when the
     producer has written the message to the socket. By default, `send` returns after it has written the message. With
     `batch_messages` above 1, only `flush` guarantees that all messages are written. A broker rejects a message by
-    closing the connection. Later messages on the same connection that the broker has not read are also lost. The
+    closing the connection. The broker then loses all messages that it has not yet read from the connection. The
     producer notices the closed connection at the next write at the earliest. The producer then raises `NetworkError`
     with the number of messages that may be lost. klamm does not send lost messages again, so there are no duplicates.
 
@@ -76,7 +79,7 @@ class Producer07(Closing):
 
     Args:
         brokers: Addresses of brokers, as a list or as `host:port,host:port`. The producer sends each batch to one of
-            these brokers, and the broker chooses the partition. Pass either `brokers` or `zookeeper`.
+            the brokers, and this broker chooses the partition. Pass either `brokers` or `zookeeper`.
         zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`. The producer reads the partitions of all
             brokers from ZooKeeper. A new topic has partition 0 on every live broker.
         compression: "none" (the default), "gzip" or "snappy". Kafka 0.6 has no compression, and snappy needs 0.7.1.
@@ -85,7 +88,8 @@ class Producer07(Closing):
             default is the partitioner of the Java producer of 0.7. Brokers of 0.7 do not store keys.
         batch_messages: Number of messages to collect before a write. Default 1.
         unicode_topics: Also send to topics whose names are not ASCII. Default False, because the Java consumer cannot
-            fetch these topics. If the whitelist of a Java member matches such a topic, the member reads nothing.
+            fetch these topics. If the whitelist of a Java member matches a topic with a non-ASCII name, the member
+            reads nothing.
         timeout: Seconds for each connect and write. Default 10. None waits forever.
 
     Raises:
@@ -144,7 +148,7 @@ class Producer07(Closing):
         Raises:
             NetworkError: A connection broke. The error says how many messages may be lost.
             KafkaTimeoutError: The write did not complete in time.
-            ConfigError: The partition does not exist, or the topic's name is not ASCII. Or `partition` was passed, and
+            ConfigError: The partition does not exist, the topic's name is not ASCII, or `partition` was passed although
                 `brokers` has more than one broker.
             ClosedError: This producer is closed.
         """
@@ -315,7 +319,7 @@ class Producer07(Closing):
         """Write all collected messages and close the connections.
 
         Raises:
-            KafkaError: The errors of `send`. The producer is closed in any case.
+            KafkaError: The errors of `send`. The producer is closed even if `close` raises.
         """
         with self._lock:
             if self._closed:

@@ -32,7 +32,10 @@ WELL_KNOWN = (
 
 
 def is_well_known(name: str) -> bool:
-    """Return whether a file is part of Protobuf itself. Schemas import such a file without a reference in the registry."""
+    """Return whether a file is part of Protobuf itself.
+
+    A schema needs no reference in the registry to import Protobuf's own files.
+    """
     return name.startswith("google/protobuf/") and name[16:].removesuffix(".proto") in WELL_KNOWN
 
 

@@ -351,7 +351,10 @@ class BaseDeserializer(_Serde, Generic[T_co]):
                 await self._prepared(subject, lambda: self._find_latest(subject))
 
     async def _prepared(self, key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Run a lookup. If it fails, store the error, so that `deserialize` raises the error without another lookup."""
+        """Run a lookup.
+
+        If the lookup fails, store the error, so that `deserialize` raises the error without another lookup.
+        """
         try:
             found = await self._await(make)
         except KafkaError as error:

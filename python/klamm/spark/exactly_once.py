@@ -1,15 +1,15 @@
 """Writes the rows of a streaming query exactly once, with one Kafka transaction for each task.
 
-Spark repeats a micro-batch (epoch) until all its tasks have succeeded, and some of these tasks may have committed already. So each
-task has a consumer group, and each transaction also commits an offset for this group. The offset encodes the epoch and the number of
-rows. A repeated task reads the offset, and skips its rows if they are already committed. The transactional ID and the group ID are
-both `klamm-<query id>-<task number>`. A batch write is also exactly once if its options name an application and a
-version. In a batch write, the application replaces the query ID, and the version replaces the number of the
-micro-batch.
+Spark repeats a micro-batch (epoch) until all its tasks have succeeded, and some of these tasks may have committed
+already. Therefore, each task has a consumer group, and each transaction also commits an offset for this group. The
+offset encodes the epoch and the number of rows. A repeated task reads the committed offset, and skips its rows if an
+earlier attempt has committed the rows. The transactional ID and the group ID are both `klamm-<query id>-<task number>`.
+A batch write is also exactly once if its options name an application and a version. In a batch write, the application
+replaces the query ID, and the version replaces the number of the micro-batch.
 
 A new attempt of a task first initializes its transactional ID. The initialization completes or aborts the open
-transaction of an earlier attempt, and fences the earlier attempt (KIP-98). Then the new attempt reads the offset. Tasks
-commit one by one, so readers may see part of a micro-batch, but each row only once.
+transaction of an earlier attempt, and fences the earlier attempt (KIP-98). After the initialization, the new attempt
+reads the committed offset. Tasks commit one by one, so readers may see part of a micro-batch, but each row only once.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ def current_task() -> Task:
 
 
 def batch_task(app: str, version: int) -> Task:
-    """Return the task of a batch write that this worker runs. `app` replaces the query, and `version` replaces the epoch."""
+    """Return the task of a batch write that this worker runs.
+
+    `app` replaces the query ID, and `version` replaces the epoch.
+    """
     context = TaskContext.get()
     if context is None:
         raise ConfigError("option 'delivery' is exactly-once, but this is not a task of Spark")
@@ -142,7 +145,10 @@ def _committed(options: WriteOptions, topic: str, task: Task) -> _Committed | No
 
 
 def _skip(done: _Committed, task: Task, rows: int) -> int:
-    """Return `rows` if the caller can skip the task, because it equals the committed task. Otherwise raise an error."""
+    """Return `rows` if the task equals the committed task, so that the caller can skip the task.
+
+    If the tasks differ, raise an error.
+    """
     if done.epoch > task.epoch:
         raise ExactlyOnceError(
             f"cannot write batch {task.epoch} of query {task.query}: its batch {done.epoch} is already committed",

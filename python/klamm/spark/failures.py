@@ -1,9 +1,9 @@
 """Shortens klamm's errors in Spark's error messages.
 
 Spark's Python processes send a failure to the JVM as a traceback of up to forty lines, with the message at its end. The
-message of a klamm error already says what failed and what to do. So this module makes Spark send only the message, as
-Spark does with its setting `spark.sql.execution.pyspark.udf.hideTraceback.enabled`. klamm logs the traceback at level
-DEBUG. Exceptions that are not klamm errors keep their traceback.
+message of a klamm error already says what failed and what to do. Therefore, this module makes Spark send the message
+without the traceback, as Spark does with its setting `spark.sql.execution.pyspark.udf.hideTraceback.enabled`. klamm
+logs the traceback at level DEBUG. Exceptions that are not klamm errors keep their traceback.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ Spark asks an idle stream for its latest offsets about a hundred times a second.
 waits between two requests. A call waits instead of using a cache, so that the result includes every record that was
 acknowledged before the call. After a retriable error, klamm repeats a request, up to `fetchOffset.numRetries` attempts.
 
-A broker may temporarily not know a topic, and a user may temporarily lose access. A missing topic may therefore appear
-again. The module `stream` decides what to write into the checkpoint.
+A broker may temporarily not know a topic, and a user may temporarily lose access. A topic that is missing in one lookup
+may therefore exist in the next lookup. The module `stream` decides what to write into the checkpoint.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Lookup:
         return _as_dict(self._retried(lambda: self._consumer.beginning_offsets(_as_list(partitions))))
 
     def earliest_existing(self, partitions: list[Partition], timeout: float = 0.0) -> Offsets:
-        """Return the first offset of each partition that still exists. Wait for missing partitions first.
+        """Return the first offset of each partition that still exists. Before that, wait for missing partitions.
 
         Args:
             partitions: Partitions that existed in an earlier lookup.
@@ -106,17 +106,17 @@ class Lookup:
                     return self.earliest([tp for tp in partitions if tp in existing])
 
     def latest(self, partitions: list[Partition]) -> Offsets:
-        """Return the end offset of each partition. With `read_committed`, the end is the last stable offset."""
+        """Return the end offset of each partition. With `read_committed`, the end offset is the last stable offset."""
         return _as_dict(self._retried(lambda: self._consumer.end_offsets(_as_list(partitions))))
 
     def latest_rate_limited(self, known: Offsets) -> Offsets:
         """Return the end offset of every existing partition. If necessary, first wait until `MIN_INTERVAL` has passed.
 
-        A broker with old metadata may report that a topic is missing, or an end offset below a known offset. In these
-        cases, the method first retries.
+        A broker with old metadata may report that a topic is missing, or an end offset below a known offset. If a known
+        offset is missing or has decreased, the method retries before it returns the reported offsets.
 
         Args:
-            known: Offsets of an earlier result. The new end offsets should not be smaller.
+            known: End offsets of an earlier result. The new end offsets should not be below the known end offsets.
         """
         time.sleep(max(0.0, self._next_request - time.monotonic()))
         for attempt in range(self._options.retries):
@@ -191,7 +191,10 @@ class Lookup:
         return {tp: sizes[tp] / rows[tp] if rows[tp] else mean for tp in ranges}
 
     def commit(self, offsets: Offsets) -> None:
-        """Commit offsets to the group of option `commitGroup`, to show progress. If this fails, only log the error."""
+        """Commit offsets to the group of option `commitGroup`, to show progress.
+
+        If the commit fails, only log the error.
+        """
         if self._options.commit_group is None or not offsets:
             return
         positions = {klamm.TopicPartition(*tp): offset for tp, offset in offsets.items()}
@@ -203,7 +206,8 @@ class Lookup:
     def _matching(self) -> list[Partition]:
         """Return the partitions of all topics that match the pattern.
 
-        A broker may list a topic before the broker can describe the topic. In this case, retry, and then raise the error.
+        A broker may list a topic before the broker can describe the topic. If a listed topic cannot be described,
+        retry, and raise the error after the last attempt.
         """
         for _ in range(self._options.retries - 1):
             partitions, error = self._existing(self._names())
@@ -224,7 +228,7 @@ class Lookup:
         return {name for name in self._retried(self._opened_admin().list_topics) if re.search(pattern, name)}
 
     def _existing(self, topics: set[str]) -> tuple[list[Partition], UnknownTopicOrPartitionError | None]:
-        """Return the partitions of those topics that exist, and the error for a topic that does not exist, or None."""
+        """Return the partitions of the existing topics, and an error. The error is None if no topic is missing."""
         described, missing = self._described(topics)
         # A broker may have rejected a topic because of another topic in the same request.
         for topic in sorted(missing) if len(topics) > 1 else ():

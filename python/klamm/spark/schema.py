@@ -99,7 +99,8 @@ def _source_column(name: str) -> tuple[DataType, pa.DataType]:
 def sink_columns(schema: StructType, topic: str | None) -> list[str]:
     """Check the columns of a write, and return the names of the columns to write.
 
-    Spark's connector has the same checks and messages. Like the connector, klamm ignores columns with other names.
+    The checks and error messages are the same as in Spark's own Kafka connector. Like this connector, klamm ignores
+    columns with unknown names.
 
     Args:
         schema: Schema of the rows.
@@ -127,8 +128,8 @@ def typed_sink_columns(schema: StructType, typed: set[str]) -> list[str]:
 
     Args:
         schema: Schema of the rows.
-        typed: The columns that may have any type: "key", "value" or both. Without a column `value`, the value consists of
-            all columns that are not a part of a record, such as the topic.
+        typed: The columns that may have any type: "key", "value" or both. Without a column `value`, the value consists
+            of all columns except those of a Kafka record, such as `key` and `topic`.
 
     Raises:
         ConfigError: A column has the wrong type.

@@ -1,8 +1,8 @@
 """Finds and counts the lines that the demo produces.
 
-By default, the demo produces the source lines of Python's standard library. Every machine has these hundreds of thousands of lines
-of real text. This module counts lines and bytes in the chunks from disk, not in the split lines, so that the final comparison also
-checks the splitting.
+By default, the demo produces the source lines of Python's standard library. Every machine with Python has these
+hundreds of thousands of lines. This module counts lines and bytes in the chunks from disk, not in the split lines, so
+that the final comparison also checks the splitting.
 """
 
 from __future__ import annotations
@@ -63,7 +63,10 @@ class Corpus:
         return sum(self.counts.values(), Count())
 
     def batches(self) -> Iterator[tuple[bytes, list[bytes]]]:
-        """Read all files. Yield lists of lines, each with the key of its file. A file can have more than one list."""
+        """Read all files.
+
+        Yield lists of lines, each with the key of its file. A long file yields more than one list.
+        """
         for source in self.sources:
             count = self.counts.setdefault(package_of(source.key), Count())
             for lines in split_lines(counted(read_chunks(source.path), count)):

@@ -1,8 +1,9 @@
 """Runs the demo's Spark pipeline in a separate process: `python -m klamm.cli.demo.driver` with four arguments.
 
-The process leads its own session. The demo can therefore kill the process, its JVM and Spark's Python workers at any moment, even
-while the JVM starts. The process writes events to standard output, one JSON object on each line: `{"started": version}`,
-`{"rows": number}`, and at the end `{"result": …}` or `{"error": text}`. Spark's own output goes to standard error.
+The process is the leader of a session of its own, so the demo can kill the process, its JVM and Spark's Python workers
+at any moment, even while the JVM starts. The process writes events to standard output, one JSON object on each line:
+`{"started": version}`, `{"rows": number}`, and at the end `{"result": …}` or `{"error": text}`. Spark's own output goes
+to standard error.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options for a JVM that only runs for seconds. In this time, the JVM's optimizing compiler (C2) costs more than it saves."""
+"""Options for a JVM that only runs for seconds.
+
+In such a short run, the JVM's optimizing compiler (C2) costs more time than it saves.
+"""
 
 REPORT_SECONDS = 0.5
 """Pause between checks of the query's progress."""
@@ -76,7 +80,7 @@ def start_spark(folder: Path) -> SparkSession:
 
 
 def stop_spark(spark: SparkSession) -> None:
-    """Stop the session, close the JVM's standard input so that the JVM ends, and wait for its end."""
+    """Stop the session, close the JVM's standard input so that the JVM ends, and wait until the JVM has ended."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no public way to wait for its JVM
@@ -112,7 +116,7 @@ def emit(events: TextIO, **event: object) -> None:
 def redirect_standard_output() -> TextIO:
     """Return a stream to the original standard output, for events. Redirect all other output to standard error.
 
-    The output of the JVM goes to standard error too.
+    The JVM also writes its output to standard error.
     """
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

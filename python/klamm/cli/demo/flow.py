@@ -43,7 +43,7 @@ NODES = 3
 
 
 def run(args: argparse.Namespace, output: Output, corpus: Corpus | None = None) -> int:
-    """Run the demo. `corpus` replaces the lines and counts of `--input`."""
+    """Run the demo, with the lines of `corpus` or else of `--input`."""
     if args.keep and not args.bootstrap:
         raise CommandError(
             "--keep needs --bootstrap",
@@ -94,7 +94,7 @@ def prepare(args: argparse.Namespace, output: Output, stack: ExitStack) -> Topic
 
 
 def delete_topics(bootstrap: str, names: list[str], output: Output, failure: type[BaseException] | None) -> None:
-    """Delete the demo's topics, with a short timeout if the demo failed. Print an error instead of raising it."""
+    """Delete the demo's topics, with a short timeout if the demo failed. If the deletion fails, print the error."""
     try:
         with klamm.Admin(bootstrap) as admin:
             admin.delete_topics(names, timeout=CLOSE_SECONDS if failure else None)
@@ -177,7 +177,10 @@ def pipe(topics: Topics, produced: Count, folder: Path, output: Output) -> Stage
 
 @contextmanager
 def sigterm_as_exit() -> Iterator[None]:
-    """In the block, raise `SystemExit` for SIGTERM, so that the clean-up ends the JVM. Then restore the signal handlers."""
+    """In the block, raise `SystemExit` for SIGTERM, so that the clean-up ends the JVM.
+
+    After the block, restore the signal handlers.
+    """
 
     def terminate(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)

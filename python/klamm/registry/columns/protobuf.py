@@ -1,7 +1,7 @@
 """Converts Protobuf messages to Arrow types, and creates the plans with which the Rust core decodes messages.
 
-`src/registry/protobuf.rs` describes the form of a plan. Protobuf identifies fields by number, so the plan for the reader's
-message can decode the values of all writers.
+`src/registry/protobuf.rs` describes the format of these decoding plans. Protobuf identifies fields by number, so the
+plan for the reader's message can decode the values of all writers.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A new schema is compatible if it accepts all data of the old schema. The rules follow the strict policy, which is the
 default of Confluent's registry. A new schema may add a property if the old schema allowed no additional properties. A
-new schema may remove a property if it allows additional properties. A change that no rule covers is compatible.
+new schema may remove a property if the new schema allows additional properties. A change that no rule covers is
+compatible.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Json:
         references: Texts of the referenced schemas by name.
 
     Raises:
-        ValueError: The schema is invalid. The message says why.
+        ValueError: The schema is invalid. The error message says why.
     """
 
     def __init__(self, text: str, references: Mapping[str, str]) -> None:
@@ -55,7 +56,7 @@ class Json:
         return json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
     def resolved(self, node: Any) -> Any:
-        """Follow the `$ref` of a part of the schema. Return the target, or the part itself if the target is missing."""
+        """Follow the `$ref` of a subschema. Return the target, or the subschema itself if the target is missing."""
         for _ in range(_MAX_DEPTH):
             if not isinstance(node, dict) or not isinstance(node.get("$ref"), str):
                 break
@@ -175,7 +176,7 @@ class _Check:
     def _added(self, new: Any, others_before: Any, path: str, depth: int) -> list[str]:
         """Check a new property.
 
-        If the old schema allowed additional properties, old data may already contain the property.
+        If the old schema allowed additional properties, existing data may already contain the new property.
         """
         if others_before is False or self._reader.resolved(new) in (True, {}):
             return []

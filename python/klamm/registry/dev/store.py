@@ -30,7 +30,7 @@ _MAX_REFERENCES = 100
 
 
 class Rejected(Exception):  # noqa: N818 - the exception becomes the registry's response
-    """The registry responds to a request with an error.
+    """An error with which the registry responds to a request.
 
     Args:
         code: The registry's error code. The first three digits of the code are the HTTP status.
@@ -81,7 +81,8 @@ class Store:
     """The contents of a registry.
 
     Args:
-        path: File that stores the contents, or None for memory only. Each change replaces the file.
+        path: File that stores the contents, or None for memory only. The store rewrites the whole file after each
+            change.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -290,8 +291,8 @@ class Store:
     def _as_registered(self, version: Version) -> dict[str, Any]:
         """Return the response to a registration.
 
-        Like the response of Confluent's registry, the response does not contain the schema. Otherwise a client that
-        registered a Protobuf file as a descriptor would cache the text of this file.
+        Like the response of Confluent's registry, the response does not contain the schema. If the response contained
+        the schema, a client that registered a Protobuf file as a descriptor would cache the text of the file.
         """
         return {"id": version.id, "version": version.version, "guid": self._schemas[version.id].guid()}
 
