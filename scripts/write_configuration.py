@@ -24,8 +24,8 @@ nearest valid key or the allowed values. `python scripts/write_configuration.py`
 ALIASES_HEAD = """
 ## Options of other clients
 
-klamm accepts librdkafka's names as aliases of the keys above. klamm rejects the options in this table. The error says
-what to use instead:
+klamm accepts librdkafka's names as aliases of the keys above. klamm rejects the options in this table with an error
+that says what to use instead:
 
 | option | clients | instead |
 | --- | --- | --- |

@@ -42,14 +42,13 @@ NOTES = """
 ## Before Kafka 0.11
 
 * **Idempotence** is on by default, but off for partitions whose leader is older than 0.11. With
-  `enable_idempotence=True`, such a leader is an error.
+  `enable_idempotence=True`, klamm raises an error if a leader is older than 0.11.
 * **Record formats.** Records have no headers before 0.11 and no timestamps before 0.10. If you pass headers or a
   timestamp, klamm raises an error instead of dropping them.
-* **Rebalance timeout.** JoinGroup of 0.9 and 0.10.0 has no rebalance timeout and uses the session timeout instead. The
-  default of the session timeout is 30 s for these brokers, the longest time that 0.9 allows by default.
-  `session.timeout.ms` changes it.
+* **Rebalance timeout.** JoinGroup of 0.9 and 0.10.0 has no rebalance timeout and uses the session timeout instead. For
+  brokers of 0.9 and 0.10.0, the default of `session.timeout.ms` is 30 s, the longest time that 0.9 allows by default.
 * **Large messages.** Brokers before 0.10.1 truncate a message that is larger than `max.partition.fetch.bytes`. klamm
-  fetches it again with a larger limit, up to `fetch.max.bytes`.
+  fetches a truncated message again with a larger limit, up to `fetch.max.bytes`.
 * **Groups** need 0.9. There is no coordinator before 0.8.2: Kafka 0.8.1 keeps committed offsets in ZooKeeper, and 0.8.0
   does not keep them.
 * **`acks` of 2 and more** only work with 0.8. `confluent-kafka` has the same limit.
@@ -57,8 +56,9 @@ NOTES = """
 ## Detecting the release
 
 Brokers before 0.10 do not support ApiVersions. Kafka 0.8 closes the connection, and Kafka 0.9 does not respond: klamm
-then waits for `api.version.request.timeout.ms`. After that, klamm detects the release with three more connections for
-Kafka 0.8, and with two for Kafka 0.9. klamm does this once for each broker address. To skip the detection, set `broker.version.fallback` to the release.
+then waits for `api.version.request.timeout.ms`. klamm needs three more connections to detect Kafka 0.8, and two more to
+detect Kafka 0.9. klamm detects the release once for each broker address. To skip the detection, set
+`broker.version.fallback` to the release.
 """
 
 

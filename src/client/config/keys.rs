@@ -250,8 +250,8 @@ keys! {
         "Whether the operating system probes connections that have been idle for 60 seconds (TCP keep-alive).";
     "connections.max.idle.ms": Kind::Int(-1, i32::MAX as i64), "540000", ALL,
         "How long a connection may be idle before the client closes it. With `0` or `-1`, the client never closes idle \
-         connections. Regardless of this key, the client checks a connection that was idle for some seconds before it \
-         sends the next request.";
+         connections. Before a request, the client checks a connection that was idle for some seconds, regardless of \
+         this key.";
     "broker.version.fallback": Kind::Text, "auto", ALL,
         "The release that klamm assumes for brokers before 0.10, which do not report their versions. With `auto`, \
          klamm detects the release with requests that change nothing. Besides `auto`, the allowed values are releases \
@@ -324,7 +324,7 @@ keys! {
     "partitioner" or "partitioner.class": Kind::Choice(Partitioner::NAMES), "murmur2_random", PRODUCER,
         "How the producer chooses the partition of a record without a given partition. `murmur2_random`, \
          `consistent_random` (CRC-32) and `fnv1a_random` hash the key as the Java client, librdkafka and Sarama do. \
-         With these three partitioners, records without a key go to one partition for each batch. `round_robin` and \
+         The three hash partitioners send records without a key to one partition for each batch. `round_robin` and \
          `uniform` ignore the key. `round_robin` takes the next partition for each record. `uniform` takes a random \
          partition for each batch.";
     "partitioner.adaptive.partitioning.enable": Kind::Bool, "true", PRODUCER,
