@@ -33,8 +33,8 @@ def add(commands: Commands) -> None:
     add_common(part, describe, "print one JSON object, with epoch and features", controllers=True)
 
     for name, text in (
-        ("upgrade", "Use newer versions of features."),
-        ("downgrade", "Use older versions of features. 0 disables a feature."),
+        ("upgrade", "Change features to newer versions."),
+        ("downgrade", "Change features to older versions. Version 0 disables a feature."),
     ):
         part = parts.add_parser(name, help=text.partition(".")[0].lower(), description=text)
         part.add_argument(

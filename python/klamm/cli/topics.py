@@ -89,8 +89,8 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "add-partitions",
         help="add partitions to topics",
-        description="Add partitions to topics. Afterwards, new records can go to another partition than old records with "
-        "the same key.",
+        description="Add partitions to topics. New records can then go to a different partition than earlier records "
+        "with the same key.",
     )
     part.add_argument("topics", metavar="TOPIC", nargs="+", help="topics to change")
     part.add_argument("--total", metavar="N", type=positive, required=True, help="the new total number of partitions")

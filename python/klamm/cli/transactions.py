@@ -86,8 +86,9 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "find-hanging",
         help="find transactions that no coordinator will end",
-        description="Find transactions that are open in a partition, but that no coordinator will end. These transactions block consumers with "
-        "read_committed. The exit code is 1 if the command finds such a transaction.",
+        description="Find transactions that are open in a partition, but that no coordinator will end. A hanging "
+        "transaction blocks consumers with read_committed. The exit code is 1 if the command finds a hanging "
+        "transaction.",
     )
     add_partitions(part, "partitions to look at (default: all)", nargs="*")
     part.add_argument(
@@ -267,7 +268,8 @@ def find_hanging(args: argparse.Namespace, output: Output) -> int:
 def hanging(admin: klamm.Admin, partitions: list[klamm.TopicPartition], timeout_ms: int) -> list[Hanging]:
     """Return the open transactions that no coordinator will end.
 
-    The last record of such a transaction is older than `timeout_ms`, and no coordinator knows that the transaction is open.
+    The last record of a hanging transaction is older than `timeout_ms`, and no coordinator knows that the transaction
+    is open.
     """
     latest = time.time() * 1000 - timeout_ms
     producers = admin.describe_producers(partitions) if partitions else {}
