@@ -1,5 +1,5 @@
-//! ExpireDelegationToken (40): makes a token expire earlier (KIP-48). The owner or a renewer of the token sends
-//! ExpireDelegationToken to the controller.
+//! ExpireDelegationToken (40): changes when a token expires, or removes the token (KIP-48). The owner or a renewer of
+//! the token sends ExpireDelegationToken to the controller.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: flexible

@@ -1,8 +1,9 @@
 //! Converts records to columns: one pass and one copy for each column, directly from the fetched buffers.
 //!
-//! The exported columns use Arrow's 32-bit offsets, so a column holds less than 2 GiB. The caller must limit its
-//! batches to that size, because the export fails for a larger batch. In header keys, klamm's layout writes bytes that
-//! are not UTF-8 as escapes such as `\xe4`. In Spark's layout, replacement characters take the place of such bytes.
+//! The exported columns use Arrow's 32-bit offsets, so a column holds less than 2 GiB. The caller must limit each batch
+//! to less than 2 GiB per column, because the export fails for a larger batch. In header keys, klamm's layout writes
+//! bytes that are not UTF-8 as escapes such as `\xe4`. Spark's layout has replacement characters in place of these
+//! bytes.
 
 use super::columns::{Column, Columns, Layout, header_field, header_fields};
 use crate::record::{NO_TIMESTAMP, Record, TimestampType};

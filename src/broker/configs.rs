@@ -3,7 +3,7 @@
 //! The broker enforces `max.message.bytes`, `message.timestamp.type`, `message.timestamp.before.max.ms`,
 //! `message.timestamp.after.max.ms`, `message.timestamp.difference.max.ms`, `min.insync.replicas`, `cleanup.policy`,
 //! `retention.ms`, `retention.bytes`, `segment.bytes`, `segment.ms`, `delete.retention.ms` and `min.compaction.lag.ms`.
-//! The broker stores and returns all other keys, but they have no effect.
+//! The broker stores and returns all other topic configurations, but they have no effect.
 
 use super::log::Rolling;
 use crate::api::{Release, describe_configs};

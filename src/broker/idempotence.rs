@@ -1,5 +1,5 @@
-//! Idempotent producers of a partition (KIP-98, KIP-360). For each producer ID, the partition stores the epoch, the
-//! last five batches, and the start of the open transaction.
+//! The state of a partition's idempotent producers (KIP-98, KIP-360). For each producer ID, the partition stores the
+//! epoch, the last five batches, and the start of the open transaction.
 //!
 //! The response to a repeated batch has the offset of the first copy. A batch that leaves a gap in the sequence numbers
 //! is an error. As in Kafka, the first batch of an unknown producer ID may have any sequence number, because the

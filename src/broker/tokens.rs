@@ -1,7 +1,7 @@
 //! Delegation tokens (KIP-48, KIP-373): their owners, expiry times and SCRAM credentials.
 //!
-//! The rules follow Kafka's `DelegationTokenControlManager`. The password of a token is the HMAC of the token ID, with
-//! the brokers' secret key. As in Kafka, an expired token exists until the next periodic check removes it.
+//! The rules for tokens follow Kafka's `DelegationTokenControlManager`. The password of a token is an HMAC of the token
+//! ID with the brokers' secret key. As in Kafka, an expired token exists until the next periodic check removes it.
 
 use super::clock::Clock;
 use base64::Engine;

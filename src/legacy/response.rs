@@ -6,8 +6,8 @@
 //! length i32 | error i16 | count i32 | offset i64 *              Offsets
 //! ```
 //!
-//! Produce and MultiProduce have no response. A MultiFetch response does not contain the number of its parts: the last
-//! part ends with the response.
+//! Produce and MultiProduce have no response. A MultiFetch response does not contain the number of its results: the
+//! last result ends with the response.
 
 use super::{RequestType, frame_reader, framed, length, reader};
 use crate::wire::{Error, Reader, Reason, Step, Wire};

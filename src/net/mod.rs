@@ -3,8 +3,8 @@
 //! One thread waits in a [`Poller`]. While this thread waits, other threads may use the poller's sockets, and wake the
 //! waiting thread through a [`Wake`]. A wake-up costs a system call only if the waiting thread sleeps or is about to
 //! sleep. On Linux, a second thread may wait in the same poller. If two threads wait when data arrives, the kernel
-//! wakes the second thread. An event loop can watch a poller's file descriptor in the same way as a socket.
-//! `resolve.rs` resolves host names on separate threads, because the system's resolver blocks.
+//! wakes the thread that started to wait last. An event loop can watch a poller's file descriptor in the same way as a
+//! socket. `resolve.rs` resolves host names on separate threads, because the system's resolver blocks.
 
 mod resolve;
 mod stream;

@@ -1,10 +1,10 @@
 //! [`LoopWaker`]: wakes an asyncio event loop from the I/O thread. The I/O thread never holds the GIL.
 //!
 //! Each loop has one waker. A waker consists of a socket pair, which the loop watches like any connection, and a queue
-//! with the numbers of completed waits. The I/O thread pushes the number of a completed wait onto the queue, and writes
-//! one byte to the socket pair if the queue was empty. The loop's callback takes the whole queue and completes all
-//! waits in the queue. The I/O thread therefore uses no Python objects. `loop_signal.rs` wakes loops that cannot watch
-//! sockets, such as the default loop on Windows (proactor).
+//! with the numbers of completed waits. The I/O thread pushes the number of a completed wait onto the queue. If the
+//! queue was empty, the I/O thread writes one byte to the socket pair. The loop's callback takes the whole queue and
+//! completes all waits in the queue. The I/O thread therefore uses no Python objects. `loop_signal.rs` wakes loops that
+//! cannot watch sockets, such as the default loop on Windows (proactor).
 //!
 //! If a program awaits single records of a producer or a consumer, the loop also watches the client's sockets and does
 //! the client's I/O. A loop that does the client's I/O needs no wake-up from the I/O thread.

@@ -1,8 +1,8 @@
 //! [`LoopSignal`]: schedules a function on an asyncio event loop, from a thread that must not wait for the GIL.
 //!
 //! The calling thread may hold locks of a client. If the calling thread waited for the GIL, it could deadlock with a
-//! thread that holds the GIL and waits for one of the locks. Loops on Unix watch a socket pair, and the calling thread
-//! only writes a byte. If a loop cannot watch sockets, or runs on Windows, a separate thread calls
+//! thread that holds the GIL and waits for one of the locks. On Unix, the loop watches a socket pair, and the calling
+//! thread only writes one byte to it. If a loop cannot watch sockets, or runs on Windows, a separate thread calls
 //! `call_soon_threadsafe`.
 
 use pyo3::prelude::*;

@@ -1,10 +1,10 @@
 //! Access to messages by field name: converts between a typed message and its [`Value`], and describes the fields of a
 //! message.
 //!
-//! For each struct, `message!` generates only the function [`Struct::fields`], which shows each field as a [`Shape`]
-//! together with its declaration. All other functions of this file use [`Struct::fields`], and are shared by all
-//! structs. If `message!` generated more functions for each of the hundreds of structs, these functions would make up
-//! most of the codec's code. Field names are spelled as in Kafka's schemas (`throttleTimeMs`).
+//! For each struct, `message!` generates one function for reflection: [`Struct::fields`], which shows each field as a
+//! [`Shape`] together with its declaration. All other functions of this file use [`Struct::fields`], and are shared by
+//! all structs. If `message!` generated more reflection functions for each of the hundreds of structs, they would make
+//! up most of the codec's code. Field names are spelled as in Kafka's schemas (`throttleTimeMs`).
 
 use super::declaration::{LONGEST_STRING, When, camel_case, split_field};
 use super::{Error, Reason, Step, Uuid, Value};

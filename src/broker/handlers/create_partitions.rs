@@ -1,6 +1,6 @@
-//! CreatePartitions v0 to v3: adds partitions to topics immediately. Any node accepts the request. The members of
-//! groups receive the new partitions with their next heartbeats. The dev broker does not implement quotas and policies
-//! for partitions.
+//! CreatePartitions v0 to v3: adds partitions to topics immediately. Any node accepts the request. Members of consumer
+//! groups and share groups receive the new partitions with their next heartbeats. The dev broker does not implement
+//! quotas and policies for partitions.
 
 use crate::api::ErrorCode;
 use crate::api::create_partitions::{Request, Response, Topic, TopicResult};

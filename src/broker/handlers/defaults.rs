@@ -1,8 +1,8 @@
 //! Common code of the handlers. This file writes the throttle time, and the error of a whole request, into the response
 //! of any API.
 //!
-//! For each API, the tables list the response fields that contain the error code. A handler whose response does not fit
-//! the tables implements [`RespondWith`] itself.
+//! For each API, the tables in this file list the response fields that contain the error code. A handler whose response
+//! does not fit the tables implements [`RespondWith`] itself.
 
 use crate::api::{self, ErrorCode, Request};
 

@@ -2,7 +2,7 @@
 //! fetched has the offset -1.
 //!
 //! As in Kafka, an unknown group is not an error. The response for an unknown group has no partitions. The lag does not
-//! include records above the start offset that members have already acknowledged.
+//! include acknowledged records above the start offset.
 
 use crate::api::ErrorCode;
 use crate::api::describe_share_group_offsets::{Group, GroupResponse, PartitionResponse, Request, Response};

@@ -1,6 +1,6 @@
 //! ElectLeaders v0 to v2: immediately makes the first replica of a partition the leader. If a partition has no leader,
-//! an unclean election makes any running replica the leader. An unclean election loses no records, because all replicas
-//! have all records.
+//! an unclean election makes one of the running replicas the leader. An unclean election loses no records, because all
+//! replicas have all records.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

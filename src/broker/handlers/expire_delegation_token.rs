@@ -1,5 +1,5 @@
-//! ExpireDelegationToken v0 to v2: changes when a token expires, or removes it. As in Kafka, the owner and the renewers
-//! can also remove an expired token.
+//! ExpireDelegationToken v0 to v2: changes when a token expires, or removes the token. As in Kafka, the owner and the
+//! renewers can also remove an expired token.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

@@ -1,8 +1,8 @@
 //! ListOffsets v0 to v11: returns the start or end offset of a log, or the offset of the first record at or after a
 //! timestamp.
 //!
-//! v0 returns a list of offsets, newest first. The list has the start offset of each segment whose records are not
-//! newer than the timestamp. If the timestamp is not in the past, the list starts with the log end offset. The dev
+//! v0 returns a list of offsets, newest first. The list of v0 has the start offset of each segment whose records are
+//! not newer than the timestamp. If the timestamp is not in the past, the list starts with the log end offset. The dev
 //! broker has no remote storage, so a request for the earliest local offset returns the log start offset. Requests for
 //! offsets in remote storage find no offset. From v2 on, the end of the log is the last stable offset for requests with
 //! `read_committed`.

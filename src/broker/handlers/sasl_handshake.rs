@@ -1,7 +1,7 @@
 //! SaslHandshake v0 and v1: chooses the SASL mechanism, also when a connection authenticates again (KIP-368).
 //!
 //! After SaslHandshake v0, the client sends SASL messages without a request header. As in Kafka, the broker closes the
-//! connection if the mechanism is not supported.
+//! connection if it does not support the mechanism.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

@@ -1,7 +1,7 @@
 //! TxnOffsetCommit v0 to v6: stores offsets of a group. The offsets take effect when the producer commits the
 //! transaction.
 //!
-//! If a request has a generation but the group is unknown, the error is ILLEGAL_GENERATION. From v5 on, the request
+//! If a request has a generation but the group is unknown, the error is ILLEGAL_GENERATION. From v5 on, TxnOffsetCommit
 //! also adds the group to the transaction. Up to v4, the producer adds the group with AddOffsetsToTxn.
 
 use super::defaults::RespondWith;

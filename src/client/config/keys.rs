@@ -134,8 +134,8 @@ keys! {
     "error.cb" or "error_cb" or "on.error": Kind::Function, "", ALL,
         "A function that the client calls with an error when a problem makes the client retry. Examples of such \
          problems are an unreachable cluster, a missing topic, and a group that the client cannot join. The client \
-         calls the function at once. While the problem lasts, the client repeats the call, with waits that grow from \
-         1 to 60 seconds. The function runs in a separate thread.";
+         calls the function as soon as a problem occurs. While the problem lasts, the client repeats the call, with \
+         waits that grow from 1 to 60 seconds. The function runs in a separate thread.";
     "log.level" or "log_level": Kind::Int(0, 7), "7", ALL,
         "The lowest severity of the log lines that the client writes, as a syslog number. `3` means errors, `4` also \
          warnings, `6` also information, `7` everything. The logger also drops lines below its own level.";

@@ -1,4 +1,5 @@
-//! The measurements of a consumer: lag, rebalances, and the measurements that share consumers also have.
+//! The measurements of a consumer: lag, rebalances, and the measurements that consumers and share consumers have in
+//! common.
 
 use super::fetch_response::{Chunk, FetchResult};
 use crate::engine::Time;

@@ -1,8 +1,8 @@
 //! Numbers that are recorded over time.
 //!
 //! As in the Java client, totals count from the start of the client. Rates, averages and percentiles use two samples of
-//! 30 seconds each. Every 30 seconds, a new sample replaces the older sample. Rates, averages and percentiles therefore
-//! cover the last 30 to 60 seconds.
+//! 30 seconds each. Every 30 seconds, a new sample replaces the older of the two samples. Rates, averages and
+//! percentiles therefore cover the last 30 to 60 seconds.
 
 use super::number::Number;
 use crate::engine::Time;

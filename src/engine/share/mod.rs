@@ -4,10 +4,10 @@
 //! only when the application polls. The consumer has a share session with each leader. The requests of a session are
 //! numbered, and each session has at most one request in flight. The consumer sends acknowledgements with the next
 //! ShareFetch request, or in a ShareAcknowledge request if no fetch is due. When a connection ends, its share session
-//! and the locks of the session also end. After a session has ended, acknowledgements of its records fail, and the
-//! group delivers these records again.
+//! and the locks of the session also end. After a share session has ended, acknowledgements of its records fail, and
+//! the group delivers these records again.
 //!
-//! `engine/group` implements the membership in the group. `requests.rs` builds requests, and `acquired.rs` reads
+//! `engine/group` implements the membership in the share group. `requests.rs` builds requests, and `acquired.rs` reads
 //! responses.
 
 mod acks;

@@ -3,7 +3,7 @@
 //! the partition, all members join again, and the second round assigns the partition to its new owner.
 //!
 //! A member lists its partitions in its subscription. From v2 on, the subscription also contains the generation
-//! (KIP-792). Before v2, the user data contains the generation.
+//! (KIP-792). Before v2, the user data of the subscription contains the generation.
 
 use super::balance::{Claim, balance};
 use super::interface::{Assignment, Assignor, Group, Member, Protocol, Topics};
