@@ -53,7 +53,7 @@ class SendQueue:
         return self._loop is asyncio.get_running_loop()
 
     def has_records(self) -> bool:
-        """Return whether the queue has records, so that a new record has to wait, too."""
+        """Return whether records wait in the queue. If records wait, the producer must also queue each new record."""
         return bool(self._queue) and self.is_of_running_loop()
 
     def send(self, producer: ProducerCore[Any, Any], record: Sequence[Any]) -> asyncio.Task[RecordMetadata]:
@@ -127,7 +127,7 @@ class SendQueue:
                 appended.cancel()
 
     def _stop_unneeded_search(self, topic: str) -> None:
-        """Stop finding partitions of a topic if no record waits for a partition any more."""
+        """Cancel the search for a topic's partitions if no record waits for the result any more."""
         records, finding = self._unpartitioned.get(topic, ((), None))
         if finding is not None and all(appended.done() for appended, _, _ in records):
             del self._unpartitioned[topic]  # at once, so that the next record starts a new search

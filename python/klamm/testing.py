@@ -286,10 +286,10 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         their recorded offsets.
 
         A dump contains no ACLs, committed offsets, configurations, failed attempts to connect, or other members of the
-        client's group. A dump also lacks everything that happened before its oldest entry. The cluster does not
-        reproduce response times. If the client did not record values, the dump lacks the error codes in fetch responses
-        larger than 4 KiB and in other responses larger than 64 KiB. A test can set up missing state with `options` and
-        the methods of `DevBroker`.
+        client's group. A dump contains nothing that happened before the oldest entry. The cluster does not reproduce
+        response times. If the client did not record values, the dump lacks the error codes in fetch responses larger
+        than 4 KiB and in other responses larger than 64 KiB. A test can set up missing state with `options` and the
+        methods of `DevBroker`.
 
         Args:
             path: File that `dump_flight()` wrote.

@@ -82,8 +82,8 @@ class GroupMember:
         target: Partitions that the coordinator wants the member to read (KIP-848 groups only). The member gets a target
             partition only after the partition's previous owner, if any, has released it.
         epoch: Epoch of the member, or None in classic groups.
-        is_classic: Whether the member uses the classic protocol in a group of another type (Kafka 4.0). None means
-            unknown.
+        is_classic: Whether the member uses the classic protocol in a `consumer` or `streams` group (Kafka 4.0). None
+            means unknown.
         process_id: ID of the member's process (streams groups only).
         tasks: Tasks of the member (streams groups only).
         target_tasks: Tasks that the member will have (streams groups only).
@@ -335,7 +335,7 @@ def _listed(response: Fields | KafkaError) -> list[GroupListing] | KafkaError:
 
 
 def _found(response: Fields | KafkaError, group: str, *, first: bool) -> Fields | KafkaError:
-    """Return the group in a response, or an error.
+    """Return the group that a response describes, or the error of the response.
 
     If the broker does not support the API for this type of group, the error says that the group does not exist.
     """

@@ -210,7 +210,7 @@ class TopicCalls(Calls):
     async def _usable(
         self, names: Collection[str], deadline: Deadline, on_all: bool, counts: Mapping[str, int]
     ) -> None:
-        """Wait until one broker knows the leaders of all partitions of the topics, or all brokers if `on_all`."""
+        """Wait until one broker, or every broker if `on_all`, knows the leaders of all partitions of the topics."""
         if not names:
             return
         brokers = await self._brokers(deadline.left()) if boolean("wait", on_all) else [None]

@@ -1,4 +1,4 @@
-"""`klamm topics`: lists, creates, changes, deletes and describes topics. `klamm.Admin` does the work."""
+"""`klamm topics`: lists, creates, changes, deletes and describes topics. `klamm.Admin` sends the requests."""
 
 from __future__ import annotations
 

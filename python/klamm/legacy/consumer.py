@@ -49,7 +49,7 @@ def source_headers(message: Message07, broker: str, partition: int) -> list[tupl
 
 
 def partitions_with_messages(consumer: Consumer07, topic: str) -> list[int]:
-    """Return the partitions that a broker has of a topic. Raise an error if no partition has ever had a message."""
+    """Return the numbers of a topic's partitions on a broker. Raise an error if no partition has ever had a message."""
     partitions = consumer.partitions(topic)
     if not any(consumer.latest(topic, number) for number in partitions):
         raise UnknownTopicOrPartitionError(
@@ -91,8 +91,8 @@ class Consumer07(Closing):
         broker: Address of the broker, `host:port`.
         fetch_size: Size of one fetch, in bytes. Default 1 MiB. If a message is larger, the consumer fetches more bytes.
         max_fetch_size: Maximum size of a fetch for a large message, in bytes. Default 128 MiB.
-        magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6. With 0, any other format raises
-            `DecodeError`.
+        magic: Message format: 1 for Kafka 0.7 (the default), 0 for Kafka 0.6. With `magic=0`, a message of a newer
+            format raises `DecodeError`.
         timeout: Seconds for each request. Default 10. None waits forever.
 
     Raises:
@@ -134,8 +134,8 @@ class Consumer07(Closing):
     ) -> list[int]:
         """Return the offsets at which segments begin, newest first.
 
-        The list also contains the end of the log, except if `before` is in the past. If a broker does not have the
-        partition, the broker closes the connection.
+        The list includes the end of the log, unless `before` is in the past. If a broker does not have the partition,
+        the broker closes the connection.
 
         Args:
             topic: Name of the topic.
@@ -161,7 +161,7 @@ class Consumer07(Closing):
         return response["offsets"]
 
     def partitions(self, topic: str) -> list[int]:
-        """Return the numbers of the broker's partitions of a topic, including empty partitions.
+        """Return the numbers of a topic's partitions on this broker, including empty partitions.
 
         Brokers have no request that lists partitions. This method fetches from partition 0, 1 and so on, until the
         broker rejects a number. For an unknown topic, a broker accepts the partitions that it creates by default.

@@ -104,7 +104,7 @@ def _schema(schema: Schema | str | None) -> Schema | None:
 class AvroSerializer(BaseSerializer[T]):
     """Serialize values with an Avro schema. Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
-    A value must have the type that fastavro expects, such as a dict for a record. The serializer also accepts
+    A value must have the type that fastavro expects, such as a dict for an Avro record. The serializer also accepts
     dataclasses, pydantic models and enums.
 
     Args:
@@ -205,8 +205,8 @@ def _unfit(parsed: Parsed, plain: Any, error: Exception) -> SchemaError:
 class AvroDeserializer(BaseDeserializer[T_co]):
     """Deserialize values of Avro schemas. Pass the deserializer to a consumer as `key_deserializer` or `value_deserializer`.
 
-    The deserializer reads the schema of the writer from the registry. A record becomes a dict, or the type that `to`
-    specifies.
+    The deserializer reads the schema of the writer from the registry. An Avro record becomes a dict, or the type that
+    `to` specifies.
 
     Args:
         registry: Client of the registry.

@@ -174,7 +174,7 @@ class JsonSerializer(BaseSerializer[T]):
 class JsonDeserializer(BaseDeserializer[T_co]):
     """Deserialize JSON with a JSON Schema. Pass the deserializer to a consumer as `key_deserializer` or `value_deserializer`.
 
-    An object becomes a dict, or the type that `to` specifies.
+    A JSON object becomes a dict, or the type that `to` specifies.
 
     Args:
         registry: Client of the registry.

@@ -67,7 +67,8 @@ class Parsed(NamedTuple):
         """Return the descriptor of the message type whose position a record stores.
 
         Java's serializer does not count the entry types of map fields, but the serializers of other languages do. If
-        the position can mean two message types, the name of the expected type decides. A record is never a map entry.
+        the position can mean two message types, the name of the expected type decides. A record's message is never a
+        map entry.
         """
         try:
             found = self.message(indexes)

@@ -1,9 +1,9 @@
 """Turns options that begin with `kafka.` into the configuration of a klamm client.
 
 Spark's connector passes these options to the Java client, which warns about unknown keys. klamm's client raises an error
-for unknown keys. Some keys exist in the Java client but not in klamm. If a missing key only affects tuning or
-reporting, klamm ignores the key with a warning, so that existing jobs run unchanged. If a missing key affects trust,
-identity or the partition of a record, klamm raises an error. The error's hint says what to use instead.
+for unknown keys. Some keys of the Java client do not exist in klamm. If an unsupported key only affects tuning or
+reporting, klamm ignores the key with a warning, so that existing jobs run unchanged. If an unsupported key affects
+trust, identity or the partition of a record, klamm raises an error. The error's hint says what to use instead.
 """
 
 from __future__ import annotations

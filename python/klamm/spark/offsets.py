@@ -1,8 +1,8 @@
 """Computes ranges and limits of offsets, and converts offsets to the JSON of checkpoints and options.
 
-Spark's own connector uses the same JSON, `{"topic":{"0":17}}`. klamm and the connector can therefore read each other's
-checkpoints. Spark compares offsets as strings, so the order in the JSON is fixed: by topic, then by partition number.
-This module does not connect to a broker.
+Spark's own connector uses the same JSON, `{"topic":{"0":17}}`. klamm and Spark's connector can therefore read each
+other's checkpoints. Spark compares offsets as strings, so the order in the JSON is fixed: by topic, then by partition
+number. This module does not connect to a broker.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def check_depth(schema: Any, path: str, outer: tuple[str, ...]) -> None:
 
 
 def unique_fields(schema: Any, path: str) -> list[Any]:
-    """Return the fields of a record. Raise an error if two fields have the same name."""
+    """Return the fields of a record schema. Raise an error if two fields have the same name."""
     fields: list[Any] = schema["fields"]
     if len({field["name"] for field in fields}) < len(fields):
         raise SchemaError("the record has two fields of one name", path=path.removeprefix("."))
