@@ -1,9 +1,9 @@
-//! Log lines of clients. A log line goes to the [`Sink`] of its client, or to the crate `log` if the client has no
-//! sink.
+//! Writes the log lines of clients. A log line goes to the [`Sink`] of its client, or to the crate `log` if the client
+//! has no sink.
 //!
 //! A state machine does not know to which client it belongs. The client therefore sets its [`LogIdentity`] in the
-//! thread that runs the state machine. The log lines of that thread then contain the client's ID. `event!` checks the
-//! level before it formats a line.
+//! thread that runs the state machine, so that the thread's log lines contain the client ID. The macro `event!` checks
+//! the level before it formats a line.
 
 pub mod flight;
 

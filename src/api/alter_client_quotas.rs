@@ -1,5 +1,5 @@
 //! AlterClientQuotas (49): sets and removes the quotas of users, client IDs and addresses (KIP-546). The response has a
-//! result for each entity.
+//! result for each entity, such as a user.
 //!
 //! * v1: flexible
 //!

@@ -1,5 +1,5 @@
 //! AlterReplicaLogDirs (34): moves replicas of one broker to other log directories (KIP-113). Clients send
-//! AlterReplicaLogDirs to that broker. The broker keeps serving the replicas while it copies them.
+//! AlterReplicaLogDirs to the broker that has the replicas. The broker keeps serving the replicas while it copies them.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: flexible

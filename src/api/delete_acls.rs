@@ -1,5 +1,5 @@
 //! DeleteAcls (31): removes the access rules that match filters, and returns the removed rules (KIP-140). The
-//! controller handles DeleteAcls. The file `describe_acls.rs` explains the numbers in the fields.
+//! controller handles DeleteAcls. The table in `describe_acls.rs` explains the numeric codes in the fields.
 //!
 //! * v1: pattern types (KIP-290); the broker responds before it throttles the client
 //! * v2: flexible

@@ -1,5 +1,5 @@
 //! LeaderAndIsr (4): the controller of a ZooKeeper cluster tells a broker which partitions the broker leads or follows.
-//! Kafka 4.0 removed this API.
+//! Kafka 4.0 removed LeaderAndIsr.
 //!
 //! * v1: `is_new`
 //! * v2: broker epoch (KIP-380); partitions grouped by topic

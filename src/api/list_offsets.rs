@@ -1,5 +1,5 @@
-//! ListOffsets (2): returns the offset of the first record at or after a timestamp. The special timestamps below select
-//! other offsets.
+//! ListOffsets (2): returns the offset of the first record at or after a timestamp. Special timestamps select
+//! particular offsets: `EARLIEST`, for example, selects the start of the log.
 //!
 //! * v0: several offsets before a timestamp
 //! * v1: one offset with its timestamp

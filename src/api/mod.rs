@@ -1,6 +1,6 @@
 //! Kafka's APIs. Each API has one file, which declares the API's request and response for all versions with `message!`.
-//! The header of the file lists what each version adds, and which errors a response can have. KIP-219 changed many APIs
-//! in the same way. The headers of these APIs say: "the broker responds before it throttles the client".
+//! The header of the file lists what each version adds, and which errors a response can have. If KIP-219 changed an
+//! API, the header of the file says: "the broker responds before it throttles the client".
 //!
 //! Each file is the namespace of its types: `fetch::Request`, not `FetchRequest`. [`decode`] and [`encode`] take a
 //! typed message. For tools, [`MessageHandle`] encodes and decodes a message by its name. [`header`] declares the

@@ -1,6 +1,6 @@
 //! ReadShareGroupStateSummary (87): the group coordinator reads start offsets from the share coordinator, to describe a
-//! group (KIP-932). The early-access v0 of Kafka 3.9 has no leader epoch in the response. A client cannot distinguish
-//! this version from the v0 of Kafka 4.0.
+//! group (KIP-932). In Kafka 3.9 (early access), the v0 response has no leader epoch. A client cannot distinguish the
+//! v0 of Kafka 3.9 from the v0 of Kafka 4.0.
 //!
 //! * v1: `delivery_complete_count` (KIP-1226)
 //!

@@ -1,5 +1,5 @@
 //! UpdateMetadata (6): the controller of a ZooKeeper cluster sends a broker the metadata that the broker returns to
-//! clients. Kafka 4.0 removed this API.
+//! clients. Kafka 4.0 removed UpdateMetadata.
 //!
 //! * v1: several endpoints for each broker (KIP-2)
 //! * v2: racks (KIP-36)

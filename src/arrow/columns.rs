@@ -9,8 +9,8 @@
 //! | key, value | binary | the same | |
 //! | headers | list of struct(key utf8, value binary) | headers | the same, null if there are none |
 //!
-//! The second layout is the layout of Spark's own Kafka connector, with the same order and names. All columns are
-//! nullable. Spark need not convert rows that have this layout.
+//! The second layout is the layout of Spark's own Kafka connector, with the same column names in the same order. Spark
+//! need not convert rows in the second layout. All columns are nullable.
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;

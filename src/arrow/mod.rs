@@ -1,8 +1,9 @@
 //! Converts record batches to Arrow columns, and Arrow columns to records to send.
 //!
 //! `columns` defines the columns, in two layouts. `export` builds the columns from fetched records, with one copy.
-//! `import` reads a batch that another library created. Exported columns have the types `binary` and `utf8` with 32-bit
-//! offsets, because Spark rejects views and large types. Imported columns may have any type for text or bytes.
+//! `import` reads an Arrow batch that another library created. Exported columns have the types `binary` and `utf8` with
+//! 32-bit offsets, because Spark rejects views and large types. Imported columns may have any Arrow type for text or
+//! bytes.
 
 mod columns;
 mod export;

@@ -1,7 +1,7 @@
 //! The log cleaner: retention by age and size, and compaction.
 //!
-//! Retention deletes whole segments. As in Kafka, retention deletes the last segment only by age. With the default
-//! segment size of 1 GiB, `retention.bytes` therefore has no effect on a small log.
+//! Retention deletes whole segments. As in Kafka, only the age limit can delete the last segment of a log. With the
+//! default segment size of 1 GiB, `retention.bytes` therefore has no effect on a small log.
 //!
 //! Compaction runs only when a test calls `DevBroker.compact`. The cleaner compacts all segments, including the last
 //! segment, up to the start of the first open transaction. Compaction removes the records of aborted transactions and

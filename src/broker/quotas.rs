@@ -3,10 +3,10 @@
 //! quota of their own.
 //!
 //! As in Kafka, each node measures the rates of the last ten seconds by itself. If a client exceeds its quota, the
-//! broker responds immediately. The broker then stops reading from the client until the client's rate is below the
-//! quota (KIP-219). If the client exceeds its fetch quota, the response to the fetch is empty. If a single batch is
-//! larger than the quota for ten seconds, the broker still delivers the batch. Kafka would throttle the fetch of such a
-//! batch for ever. The broker stores other quotas, but they have no effect.
+//! broker responds immediately, and then stops reading from the client until the client's rate is below the quota
+//! (KIP-219). If the client exceeds its fetch quota, the response to the fetch is empty. If a single batch is larger
+//! than the quota for ten seconds, the broker still delivers the batch, whereas Kafka would throttle the fetch for
+//! ever. The broker stores quotas of other types, such as `request_percentage`, but does not enforce them.
 
 use super::{Connection, Time};
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -1,6 +1,6 @@
 //! The types of a handler's arguments and results, such as the context of a request.
 //!
-//! The handlers, the state and the cluster depend on this file. The file does not depend on these three modules.
+//! The handlers, the state and the cluster depend on this file, but this file depends on none of them.
 
 use super::clock::{Clock, Time};
 use super::ids::{Connection, ShareSessionKey, TopicIdPartition};

@@ -1,4 +1,4 @@
-//! The request log: the last requests to all nodes, for tests.
+//! The request log: the most recent requests to the nodes of a cluster, for tests.
 
 use super::Time;
 use std::collections::VecDeque;

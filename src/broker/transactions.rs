@@ -7,10 +7,10 @@
 //!   '--------------------------'--------------------------------------'
 //! ```
 //!
-//! The end of a transaction raises the epoch if the client uses transaction protocol v2 or if the coordinator ends the
-//! transaction itself. The markers contain the new epoch. The broker writes the markers to all logs before it sends the
-//! reply. Kafka's intermediate states (PrepareCommit, PrepareAbort, PrepareEpochFence) are therefore never visible.
-//! Transactional IDs do not expire.
+//! The end of a transaction raises the producer epoch if the client uses transaction protocol v2 or if the coordinator
+//! ends the transaction itself. The transaction markers contain the raised epoch. The broker writes the markers to all
+//! logs before it responds to the client, so Kafka's intermediate states (PrepareCommit, PrepareAbort,
+//! PrepareEpochFence) are never visible. Transactional IDs do not expire.
 
 use super::Time;
 use super::clock::Clock;

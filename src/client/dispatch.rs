@@ -1,9 +1,10 @@
-//! Dispatches results to callbacks. This file also rejects calls in callbacks that would wait forever.
+//! Dispatches results to callbacks. This file also rejects a call that would wait forever because it was made in a
+//! callback.
 //!
 //! A callback of the application runs in the thread that dispatches the result: the I/O thread, or a caller that polls
 //! inline. While the callback runs, the thread dispatches no other result of the same client. A callback must therefore
-//! not wait for its own client, and [`may_wait`] rejects such a call. A callback may wait for other clients, because
-//! they have their own I/O threads.
+//! not wait for its own client: [`may_wait`] rejects a call that would do that. A callback may wait for other clients,
+//! because each client has its own I/O thread.
 
 use super::{Error, ErrorKind};
 use std::cell::RefCell;

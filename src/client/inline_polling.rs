@@ -5,8 +5,9 @@
 //! after the caller has stopped polling. If the I/O thread wakes up while a caller polls inline, it pauses until the
 //! caller has stopped polling.
 //!
-//! A consumer also polls inline if its last fetch response with records was small. A fetch response may arrive in pieces. If the second
-//! piece wakes the I/O thread, the I/O thread [pauses](super::event_loop), as it does for an event loop.
+//! A consumer polls inline only if its last fetch response with records was small. A fetch response may arrive in
+//! pieces, and a later piece could wake the I/O thread. While callers repeatedly poll inline for records, the I/O
+//! thread therefore [pauses](super::event_loop).
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};

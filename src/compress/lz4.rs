@@ -2,12 +2,12 @@
 //!
 //! Like Kafka's Java client, the decoder supports only a part of the frame format: one frame, independent blocks,
 //! version 1, no dictionary. The decoder does not verify the content checksum, and it ignores bytes after the frame.
-//! The Java client decodes blocks with the reference library. If lz4_flex rejects a block, or if a block does not end
-//! in literals, this file therefore follows the rules of the reference library.
+//! The Java client decodes blocks with the reference library. This file therefore decodes a block according to the
+//! rules of the reference library if lz4_flex rejects the block, or if the block does not end in literals.
 //!
 //! The encoder writes frames as the Java client does: independent blocks of 64 KiB, and no checksum except the header
 //! checksum. In messages of magic 0, the Java client wrongly includes the frame's magic number in the header checksum
-//! (KIP-57). klamm writes the same wrong checksum in messages of magic 0.
+//! (KIP-57), and klamm writes the same checksum.
 
 use super::bounded::too_large;
 use lz4_flex::block::{DecompressError, decompress_into};

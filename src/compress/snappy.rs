@@ -2,8 +2,8 @@
 //! around the blocks, in the format of the xerial library that Kafka's Java clients use.
 //!
 //! A stream starts with 8 magic bytes and two int32 numbers: the version of the format, and the lowest version that a
-//! reader needs. Then come the blocks, each after its int32 length. The decoder also reads a single block without
-//! framing.
+//! reader needs. After these numbers come the blocks, each preceded by its length as an int32. The decoder also accepts
+//! a single block that is not in a stream.
 
 use super::bounded::too_large;
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};

@@ -14,10 +14,10 @@
 //! fn next_timeout(&self) -> Option<Time> { self.timers.next_timeout() }
 //! ```
 //!
-//! `step` has to run after each input and before `next_timeout`. `poll_send` calls `step` when no request waits to be
-//! sent, and the driver calls `poll_send` after each input until it returns `None`. State machines without a `step`
-//! function keep the deadline in the table itself: [`Timers::set`] when the wait begins, [`Timers::stop`] when it ends,
-//! and [`Timers::has_passed`] in `handle_timeout`.
+//! `step` has to run after each input and before `next_timeout`. After each input, the driver calls `poll_send` until
+//! `poll_send` returns `None`. If no request waits to be sent, `poll_send` calls `step`. State machines without a
+//! `step` function keep the deadline in the table itself: [`Timers::set`] when the wait begins, [`Timers::stop`] when
+//! it ends, and [`Timers::has_passed`] in `handle_timeout`.
 
 use super::Time;
 

@@ -1,15 +1,15 @@
 //! Detects the release of a broker without ApiVersions, which is a broker before Kafka 0.10.
 //!
 //! Kafka 0.8 closes the connection after an ApiVersions request, and 0.9 never responds to an ApiVersions request. The
-//! client therefore opens a second connection and sends one probe for each of 0.8.0, 0.8.1, 0.8.2 and 0.9.0. A probe is
-//! a request that was new in its release. After the probes, the client sends ApiVersions again. The last probe with a
-//! response shows the release of the broker.
+//! client therefore opens a second connection and sends one probe for each of 0.8.0, 0.8.1, 0.8.2 and 0.9.0. The probe
+//! for a release is a request that earlier releases do not support. After the probes, the client sends ApiVersions
+//! again. The last probe with a response shows the release of the broker.
 //!
 //! * A broker counts as 0.8 only if it responds to one probe and closes the connection after a later probe.
 //! * A broker counts as 0.9 only if it responds to all probes but not to ApiVersions.
 //! * The client repeats the probes on new connections, because a network failure can close a connection at any time.
 //!   The client repeats the probes once if the broker did not respond to ApiVersions, and twice if the broker closed
-//!   the connection. The probes on all connections must show the same release.
+//!   the connection. The client accepts the result only if the probes on all connections show the same release.
 //! * If the broker stops or is slow during the probes, the client tries ApiVersions again.
 //! * A broker that has ever responded to ApiVersions is never probed.
 

@@ -1,4 +1,4 @@
-//! Requests: a type, and parameters for one or more partitions.
+//! Requests of Kafka 0.6 and 0.7: each request has a type, and parameters for one or more partitions.
 //!
 //! ```text
 //! length i32 | type i16 | part                                   Produce 0, Fetch 1, Offsets 4

@@ -1,8 +1,9 @@
 //! The flight recorder: the last frames and events of a client, in a ring of bounded size.
 //!
-//! A dump contains the API, version and size of each frame, and a checksum of the frame's first bytes. The engine may
-//! add the bytes of a frame, and a function that writes parts of these bytes into the dump. The function leaves out
-//! secrets and records. The format of a dump is JSON Lines: a line about the client, then a line for each entry.
+//! A dump contains the API, version and size of each frame, and a checksum of the frame's first bytes. If the engine
+//! adds the bytes of a frame, it also adds a function that writes parts of the frame into the dump. The function for a
+//! frame leaves out secrets, and writes keys and values of records only if the dump may contain them. The format of a
+//! dump is JSON Lines: a line about the client, then a line for each entry.
 
 #![allow(clippy::disallowed_methods, reason = "entries have the time, and callers and the I/O thread share the ring")]
 

@@ -1,5 +1,5 @@
-//! A non-blocking TCP stream with a queue of bytes to send, optionally encrypted with TLS. This file also has the
-//! listener that accepts streams.
+//! A non-blocking TCP stream with a queue of bytes to send, optionally encrypted with TLS. This file also defines the
+//! listener, which accepts connections.
 
 use super::Poller;
 use super::tls::{Failure, Session};

@@ -1,8 +1,8 @@
 //! Converts arguments of public methods, for `from_py_with`.
 //!
 //! An argument of the wrong type raises an `ArgumentError`. A number out of range raises a `ConfigError`. Each error
-//! names the argument and the allowed values. `klamm.arguments` checks composite arguments, such as partitions, with
-//! the same messages.
+//! names the argument and the allowed values. `klamm.arguments` checks composite arguments, such as partitions, and
+//! uses the same error messages as this file.
 
 use super::deadline::bounded;
 use super::error::{argument, exception};

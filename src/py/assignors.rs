@@ -1,7 +1,7 @@
 //! Partition assignors, for `klamm.assignors` and for consumers with an assignor written in Python.
 //!
-//! klamm's own assignors are in the engine. A consumer calls the code in this file only if its assignor is written in
-//! Python.
+//! klamm's built-in assignors are in `engine/group/assignor`. A consumer calls the code in this file only if its
+//! assignor is written in Python.
 
 use super::arguments;
 use super::bytes_like::optional_bytes;

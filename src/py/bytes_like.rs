@@ -1,8 +1,8 @@
 //! Bytes-like arguments and record headers.
 //!
-//! klamm borrows `bytes` until it copies them into a batch. klamm copies other objects with a buffer into `bytes`
-//! first, because the stable ABI of Python 3.10 cannot borrow a buffer. klamm rejects a `str`, because the caller must
-//! choose the encoding.
+//! klamm borrows a `bytes` object until it copies the data into a batch. klamm first copies a `bytearray`, a
+//! `memoryview` or any other buffer into `bytes`, because the stable ABI of Python 3.10 cannot borrow a buffer. klamm
+//! rejects a `str`, because the caller must choose the encoding.
 
 use super::arguments::{no_unicode, of_type};
 use super::error::argument;

@@ -1,8 +1,8 @@
 //! Reads the configuration of a client from Python arguments. The first argument is a string or list of bootstrap
-//! addresses, or a dict of dotted keys. Other settings follow as keyword arguments.
+//! addresses, or a dict of dotted keys. Keyword arguments set further keys, and take precedence over the dict.
 //!
-//! `client/config` checks the values, and this file converts them from Python. The file also reports unknown keyword
-//! arguments, so that the error and its suggestion show the names in snake_case.
+//! This file converts the values from Python, and `client/config` checks the values. The file also reports unknown
+//! keyword arguments, so that the error and its suggestion show the names in snake_case.
 
 use super::construct::{construct, list};
 use super::error::exception;

@@ -1,4 +1,4 @@
-//! The header of a batch of any magic.
+//! Reads the header of a record batch (magic 2) or of a message (magic 0 or 1).
 //!
 //! ```text
 //! magic 2     0 base_offset i64 | 8 length i32 | 12 leader_epoch i32 | 16 magic i8 | 17 crc u32 | 21 attributes i16
@@ -8,8 +8,9 @@
 //!             key_length i32, key | value_length i32, value
 //! ```
 //!
-//! `length` counts from byte 12. The checksum covers all bytes after the checksum. An incomplete batch at the end of a
-//! fetch response is not an error, because the broker cuts the response at the requested size.
+//! The field `length` is the number of bytes from byte 12 on. The checksum covers all bytes after the field `crc`. An
+//! incomplete batch at the end of a fetch response is not an error, because the broker cuts the response at the
+//! requested size.
 
 use super::{LOG_OVERHEAD, crc32c};
 use crate::compress::Compression;

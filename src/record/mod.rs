@@ -2,17 +2,17 @@
 //! demand, and writers write a batch in one pass.
 //!
 //! `batch` splits a fetch response into batches, and `header` reads their headers. `record_set` iterates over the
-//! records of a batch without copying, and `message_set` does so for messages of older formats. `view` has the records,
-//! whose keys, values and headers are slices of the batch. `control` decodes control records, and `fault` explains
-//! malformed records. `builder` and `message_builder` write batches and messages. `convert` changes the format, and
-//! `crc` computes checksums.
+//! records of a batch without copying, and `message_set` iterates over messages of older formats. `view` has the
+//! records, whose keys, values and headers are slices of the batch. `control` decodes control records, and `fault`
+//! explains malformed records. `builder` and `message_builder` write batches and messages. `convert` changes the
+//! format, and `crc` computes checksums.
 //!
 //! Memory: reading an uncompressed batch allocates nothing. Decompressing a batch needs at most three times the
-//! decompressed size, plus 128 KiB for the codec. The factor is three because a growing vector exists twice for a
-//! moment. The caller's limit and the codec's maximum ratio (see the table in [`crate::compress`]) limit the
-//! decompressed size. If a gzip member states a size that is too large, the decoder reserves at most 16 times the
-//! compressed size. The C library of zstd needs 160 KiB more, and 8 MiB for a damaged stream. The code does not
-//! recurse: it rejects a compressed message inside a compressed message.
+//! decompressed size, plus 128 KiB for the codec. The factor is three because a growing `Vec` doubles its capacity, and
+//! the old and the new buffer exist together for a moment. The caller's limit and the codec's maximum ratio (see the
+//! table in [`crate::compress`]) limit the decompressed size. If a gzip member states a size that is too large, the
+//! decoder reserves at most 16 times the compressed size. The C library of zstd needs 160 KiB more, and 8 MiB for a
+//! damaged stream. The code does not recurse: it rejects a compressed message inside a compressed message.
 //!
 //! The byte offset in an error counts from the start of the batch, as if the batch were not compressed. For a message
 //! inside a compressed message, the byte offset in an error counts from the start of the first inner message.

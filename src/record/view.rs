@@ -1,5 +1,5 @@
 //! The records of a batch. A record stores only positions in the batch, and returns its key, value and headers as
-//! slices of the batch. `record_set` and `message_set` compute the positions.
+//! slices of the batch. `record_set` and `message_set` compute the positions of keys, values and headers.
 
 use crate::wire::varint::take_i32;
 

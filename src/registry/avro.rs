@@ -1,7 +1,8 @@
 //! Decodes Avro's binary encoding into columns.
 //!
-//! An [`Op`] reads a value of the writer's schema and appends it to the column of the reader's schema. Before the
-//! decoding, Python compiles each pair of schemas to operations once (`klamm/registry/columns/avro.py`).
+//! An [`Op`] reads a value of the writer's schema and appends it to the column of the reader's schema. Python compiles
+//! each pair of a writer's and a reader's schema to operations once, before the decoding
+//! (`klamm/registry/columns/avro.py`).
 
 use super::column::{Column, Data};
 use super::fault::{Fault, Result};

@@ -1,8 +1,8 @@
 //! Builds an Arrow column value by value, and can remove values from its end.
 //!
 //! The decoders append values to the columns directly. If a record is damaged, `truncate` removes the values that the
-//! record has already appended, so that the other records of the batch stay readable. All fields are nullable, because
-//! a tombstone or a failed record becomes null.
+//! decoder has already appended for this record, so that the other records of the batch stay readable. All fields are
+//! nullable, because a tombstone or a failed record becomes null.
 
 use super::fault::{Fault, Result};
 use arrow_array::types::{Decimal128Type, Decimal256Type};

@@ -1,8 +1,9 @@
 //! Encodes a typed column as values of records, in Avro, JSON or Protobuf. The framing before each value names the
 //! schema.
 //!
-//! Python chooses the schema, casts the column to the types that the plan expects, and compiles the plan
-//! (`klamm/registry/columns/writing.py`). A null in the column becomes a tombstone.
+//! Python chooses the schema, compiles the schema to a plan, and casts the column to the types that the plan expects
+//! (`klamm/registry/columns/writing.py`). This file encodes the column according to the plan. A null in the column
+//! becomes a tombstone.
 
 use super::fault::{Fault, Result};
 use arrow_array::builder::BinaryBuilder;

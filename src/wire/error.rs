@@ -1,7 +1,7 @@
 //! Errors of decoding: what is wrong, and where (field path and byte offset).
 //!
-//! An error is a pointer to the heap, so that results stay small when decoding succeeds. While the error propagates to
-//! the caller, each enclosing field adds its name to the path, the innermost field first.
+//! An error is a pointer to the heap, so that each `Result` stays small. While the error propagates to the caller, each
+//! enclosing field adds its name to the path, the innermost field first.
 
 use super::declaration::{camel_case, field_of_tag, split_field};
 use std::fmt;

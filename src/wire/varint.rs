@@ -1,6 +1,6 @@
 //! Variable-length integers: seven bits in each byte, the least significant first. Signed integers use zigzag encoding.
-//! Like Kafka's own reader, the decoder accepts encodings that are longer than necessary. The limit is 5 bytes for 32
-//! bits, and 10 bytes for 64 bits.
+//! Like Kafka's own reader, the decoder accepts encodings that are longer than necessary. The encoding of a 32-bit
+//! integer has at most 5 bytes, and the encoding of a 64-bit integer has at most 10 bytes.
 
 /// Appends an unsigned 32-bit integer.
 #[inline]

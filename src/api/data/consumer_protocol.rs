@@ -2,11 +2,12 @@
 //! coordinator does not interpret the data. [`Subscription`] is the metadata in JoinGroup, and [`Assignment`] is the
 //! assignment in SyncGroup. The protocol type is `consumer`. Version 1 of the subscription adds the partitions that the
 //! member owns, for cooperative rebalances (KIP-429). Version 2 adds the generation in which the member owned its
-//! partitions (KIP-792). Version 3 adds the member's rack (KIP-881). The assignment is the same in all versions.
+//! partitions (KIP-792). Version 3 adds the member's rack (KIP-881). The format of the assignment is the same in all
+//! versions.
 //!
-//! On the wire, the version comes first. New versions only add fields at the end. A member therefore reads an unknown
-//! newer version like the newest version that it knows. A member with old software can therefore lead a group that also
-//! has newer members.
+//! The encoded data starts with the version. New versions only add fields at the end. A member therefore reads an
+//! unknown newer version like the newest version that it knows. A member with old software can therefore lead a group
+//! that also has newer members.
 
 use crate::api::{self, Message};
 use crate::wire::{Error, Reader, Wire};

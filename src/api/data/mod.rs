@@ -1,5 +1,6 @@
-//! Structures inside other data: the metadata of a group member, control records, an index file. This module declares
-//! the structures with `message!`, like the APIs. In `klamm.protocol`, the structures have the type `data`.
+//! Structures inside other data: the metadata of a group member, control records, an index file. The macro `message!`
+//! declares these structures, as it declares the requests and responses. In `klamm.protocol`, the structures have the
+//! kind `data`.
 
 pub mod consumer_protocol;
 pub mod control_record;

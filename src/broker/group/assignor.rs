@@ -1,8 +1,8 @@
 //! Server-side assignors of KIP-848 groups: `uniform` and `range`.
 //!
 //! Like Kafka's assignor, `uniform` gives each member the same number of partitions, plus or minus one, and moves as
-//! few partitions as possible. If the partitions do not divide evenly, some members get one extra partition. Kafka may
-//! give the extra partitions to other members.
+//! few partitions as possible. If the partitions do not divide evenly, some members get one extra partition. In Kafka,
+//! the extra partitions may go to different members than in the dev broker.
 
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 //! Replies to JoinGroup and SyncGroup requests that wait for other members.
 //!
 //! A handler registers the connection before it changes the group. When a later change of the group completes the
-//! request, the group stores the reply in [`PendingReplies`]. The cluster then sends the reply.
+//! request, the group stores the reply in [`PendingReplies`], and the cluster sends the reply.
 
 use crate::api::{join_group, sync_group};
 use crate::broker::ids::Connection;

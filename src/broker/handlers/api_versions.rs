@@ -1,10 +1,10 @@
 //! ApiVersions v0 to v5: returns the served APIs and versions, and the features of Kafka 4.4. A cluster that imitates
 //! Kafka 4.0 to 4.3 has only the feature `transaction.version`.
 //!
-//! If the version of the request is not supported, the broker sends a v0 response with UNSUPPORTED_VERSION. The
-//! response lists the supported versions of ApiVersions, so that the client can retry (KIP-511). A cluster that
-//! imitates a release before 2.4 sends only the error code. As in Kafka, v3 does not list features whose minimum
-//! version is 0.
+//! If the broker does not support the version of a request, it sends a v0 response with the error UNSUPPORTED_VERSION.
+//! This v0 response lists the supported versions of ApiVersions, so that the client can retry (KIP-511). A cluster that
+//! imitates a release before 2.4 sends only the error code. As in Kafka, a v3 response does not list features whose
+//! minimum version is 0.
 
 use crate::api::api_versions::{API, ApiVersion, FinalizedFeature, Request, Response, SupportedFeature};
 use crate::api::{ErrorCode, Release};

@@ -1,7 +1,7 @@
 //! DescribeGroups v0 to v6: describes classic groups and their members.
 //!
-//! A group that does not exist, or that uses another protocol, has the state `Dead`. From v6 on, the response also has
-//! the error GROUP_ID_NOT_FOUND.
+//! A group that does not exist, or that is not a classic group, has the state `Dead`. From v6 on, a `Dead` group also
+//! has the error GROUP_ID_NOT_FOUND.
 
 use crate::api::ErrorCode;
 use crate::api::describe_groups::{Group, Request, Response};

@@ -1,9 +1,9 @@
-//! FindCoordinator v0 to v6: returns the coordinator of a group or transactional ID. A hash of the name selects the
-//! coordinator.
+//! FindCoordinator v0 to v6: returns the coordinator of a group or transactional ID. A hash of the group ID or
+//! transactional ID selects the coordinator.
 //!
-//! As in Kafka, the first request creates the internal topic of the coordinator (`__consumer_offsets` or
-//! `__transaction_state`). From v4 on, a request may have several keys. The handler supports neither share groups (key
-//! type 2) nor the error INVALID_REQUEST.
+//! As in Kafka, the first request for a group creates the topic `__consumer_offsets`, and the first request for a
+//! transactional ID creates the topic `__transaction_state`. From v4 on, a request may have several keys. The handler
+//! does not support share groups: for key type 2, it returns the error INVALID_REQUEST.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

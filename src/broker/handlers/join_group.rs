@@ -1,8 +1,8 @@
 //! JoinGroup v0 to v9: joins a classic group, or rejoins it in a rebalance. The broker sends the reply when the next
 //! generation begins.
 //!
-//! A member of a consumer group (KIP-848) gets its response immediately. In v0 the session timeout is also the
-//! rebalance timeout. The dev broker does not implement `group.max.size`.
+//! A classic member that joins a consumer group (KIP-848) gets its response immediately. In v0 the session timeout is
+//! also the rebalance timeout. The dev broker does not implement `group.max.size`.
 
 use super::defaults::RespondWith;
 use crate::api::ErrorCode;

@@ -1,4 +1,5 @@
-//! ListGroups v0 to v5: lists the groups that a node coordinates. Filters by state (v4) and type (v5) ignore case.
+//! ListGroups v0 to v5: lists the groups that a node coordinates. The filters for states (v4) and types (v5) ignore
+//! case.
 
 use crate::api::list_groups::{Group, Request, Response};
 use crate::broker::authorizer::{Operation, Resource};

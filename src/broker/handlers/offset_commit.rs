@@ -1,10 +1,10 @@
-//! OffsetCommit v0 to v10: commits offsets of members. If the group has no members, other clients may commit too
-//! (generation -1).
+//! OffsetCommit v0 to v10: commits offsets of members. If the group has no members, any client may commit, with
+//! generation -1.
 //!
 //! A member of a KIP-848 group must use v9 or later (otherwise UNSUPPORTED_VERSION) and its current epoch (otherwise
 //! STALE_MEMBER_EPOCH). If a request has a generation but the group is unknown, the error is ILLEGAL_GENERATION, or
-//! GROUP_ID_NOT_FOUND from v9 on. Kafka stored the offsets of v0 in ZooKeeper. The dev broker stores the offsets of all
-//! versions together. Committed offsets do not expire.
+//! GROUP_ID_NOT_FOUND from v9 on. Kafka stored the offsets from v0 requests in ZooKeeper. The dev broker stores the
+//! offsets from all request versions in the group. Committed offsets do not expire.
 
 use crate::api::ErrorCode;
 use crate::api::offset_commit::{Partition, PartitionResponse, Request, Response, TopicResponse};

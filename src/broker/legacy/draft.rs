@@ -1,9 +1,9 @@
-//! Serves the draft protocol that was proposed after 0.7, from the logs of [`super::Brokers`]. The codec is
-//! [`crate::legacy::draft`].
+//! Serves the draft protocol, which was proposed after Kafka 0.7. The records are in the logs of [`super::Brokers`],
+//! and the codec is [`crate::legacy::draft`].
 //!
-//! Requests on a connection do not wait for each other, and the client matches replies by correlation ID. A fetch waits
-//! for messages, and a produce request waits for replicas. A partition has only one replica. A produce request that
-//! requires more than one acknowledgement therefore fails after its timeout.
+//! Requests on a connection do not wait for each other, and the client matches replies by correlation ID. A fetch
+//! request can wait for messages, and a produce request can wait for acknowledgements of replicas. A partition has only
+//! one replica, so a produce request that requires more than one acknowledgement fails after its timeout.
 
 use super::super::ids::Connection;
 use super::super::request::Output;

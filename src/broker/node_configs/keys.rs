@@ -1,5 +1,5 @@
 //! Every node configuration of Kafka 4.4 with its default and type, and whether it can be changed while a node runs.
-//! The heartbeat intervals of groups are shorter than Kafka's. `group/configs.rs` explains why.
+//! `group/configs.rs` explains why the default heartbeat intervals of groups are shorter than in Kafka.
 
 use crate::api::describe_configs::{BOOLEAN, CLASS, DOUBLE, INT, LIST, LONG, PASSWORD, SHORT, STRING};
 

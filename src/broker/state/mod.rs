@@ -1,7 +1,7 @@
 //! The state of a cluster, which all nodes share. Only handlers and the test controls of the cluster change the state.
 //!
 //! The other files in `src/broker/state` have the operations on the state, one file for each subject. The parts of the
-//! state, such as `topics` and `transactions`, are in `src/broker`. The parts do not depend on `src/broker/state`.
+//! state, such as `topics` and `transactions`, are in `src/broker` and do not depend on `src/broker/state`.
 
 mod access;
 mod journal;

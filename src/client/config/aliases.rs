@@ -1,11 +1,11 @@
 //! Hints for options and values of other Kafka clients that klamm has under another name, in another unit, or not at
 //! all.
 //!
-//! If an option of another client has the same meaning as a key of klamm, `keys.rs` lists its name as an alias. Values
-//! with the same meaning are in [`VALUE_ALIASES`]. klamm rejects the remaining options of other clients with a hint. If
-//! klamm accepted an option with another meaning, a user might notice the difference only in production. Hints contain
-//! klamm's keys in braces. The error message shows these keys in the style of the caller, with dots or with
-//! underscores.
+//! If an option of another client has the same meaning as a key of klamm, `keys.rs` lists the option's name as an
+//! alias. Values that mean the same as a value of klamm are in [`VALUE_ALIASES`]. klamm rejects the options in
+//! [`REJECTED_OPTIONS`], and the error contains a hint. If klamm accepted an option whose meaning differs, a user might
+//! notice the difference only in production. In this file, hints contain klamm's keys in braces. The error message
+//! shows klamm's keys in the style of the caller, with dots or with underscores.
 
 use super::keys::{ClientType, KEYS};
 use std::collections::BTreeSet;

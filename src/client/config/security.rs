@@ -1,5 +1,5 @@
-//! The keys `security.*`, `sasl.*` and `ssl.*`: credentials and TLS settings. Parsing these keys reports every error
-//! that klamm can find without a broker.
+//! Parses the keys `security.*`, `sasl.*` and `ssl.*`, which contain credentials and TLS settings. The parser reports
+//! every error in these keys that klamm can find without a broker.
 
 use super::keys::{KEYS, Key};
 use super::values::{HOST_CHECK, Value, Values, invalid};

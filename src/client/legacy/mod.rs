@@ -1,8 +1,8 @@
 //! A connection to a broker of Kafka 0.6 or 0.7: sends frames, and returns the responses in the order of the requests.
 //!
-//! Responses have no correlation ID, and most requests have no response. A legacy connection therefore has no I/O
+//! Responses have no correlation ID, and produce requests have no response. A legacy connection therefore has no I/O
 //! thread: the caller reads and writes the socket itself, in short time slices. If the caller gives up before a
-//! response is complete, it must close the connection. Only the resolution of host names runs on another thread.
+//! response is complete, it must close the connection. A separate thread resolves host names.
 
 use crate::client::fork::Birth;
 use crate::client::{Error, ErrorKind};

@@ -1,6 +1,6 @@
 //! Verifies that a broker still belongs to the client's cluster. Another cluster may have taken over the broker's
 //! address while the client had no connection to that broker. The response to a Metadata request without topics
-//! contains the cluster ID (Kafka 0.10.1).
+//! contains the cluster ID (since Kafka 0.10.1).
 
 use super::{Connection, ConnectionState};
 use crate::api::metadata;

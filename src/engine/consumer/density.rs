@@ -1,5 +1,5 @@
-//! Estimates how many bytes the consumer still has to fetch up to an end offset. The estimate limits the size of fetch
-//! requests.
+//! Estimates how many bytes the consumer still has to fetch up to an end offset. The estimate limits how many bytes a
+//! fetch request asks for.
 //!
 //! A broker returns records up to the requested size, even above the end offset. Without an estimate, a reader of a
 //! short range, such as a Spark task, would receive many times the bytes that it needs. `fetch_response.rs` measures

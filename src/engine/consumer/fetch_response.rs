@@ -1,8 +1,8 @@
 //! Reads fetch responses: checks and decompresses batches, and drops control batches and aborted transactions.
 //!
-//! This code runs outside of any lock, on the I/O thread, while Python processes earlier records. Batches that would
-//! decompress to more than the prefetch limit stay compressed until the application reads them. `partition.rs` buffers
-//! the batches.
+//! The code in this file runs without a lock, on the I/O thread, while Python processes earlier records. Batches that
+//! would decompress to more than the prefetch limit stay compressed until the application reads them. `partition.rs`
+//! buffers the batches.
 
 use super::density::Density;
 use super::frame::{Frame, FrameSlice, Leftover};

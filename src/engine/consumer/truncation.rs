@@ -1,12 +1,12 @@
 //! Detects that a partition has lost records that the consumer has already read.
 //!
 //! * Recreated topics (KIP-516): a topic that was deleted and created again has a new topic ID, and its offsets start
-//!   at 0. Continuing at the old position would skip records. The consumer compares the new ID with the ID in its last
-//!   fetch. The consumer does not compare the ID with earlier metadata, because that metadata may be older than the
-//!   position.
-//! * Truncated logs (KIP-320): if a partition has a new leader, the consumer asks that leader where the leader epoch of
-//!   the last read record ends. If this end offset is below the consumer's position, records were lost, and new records
-//!   may have the same offsets.
+//!   at 0. If the consumer kept its position in such a topic, it would skip records. The consumer therefore compares
+//!   the topic ID in new metadata with the topic ID of its last fetch. The consumer does not compare two metadata
+//!   responses, because the earlier response may be older than the position.
+//! * Truncated logs (KIP-320): if a partition has a new leader, the consumer asks that leader for the end offset of an
+//!   epoch: the leader epoch of the last read record. If the end offset is below the consumer's position, the log has
+//!   lost records, and new records may have the offsets of the lost records.
 
 use super::fetch::is_unknown_topic;
 use super::partition::{Partition, PositionState};

@@ -1,8 +1,9 @@
 //! A member of a consumer group (KIP-848, `group.protocol=consumer`): the coordinator assigns the partitions.
 //!
 //! If the assignment changes, the member first revokes the partitions that it lost, then adds the new partitions, then
-//! reports the partitions that it owns. The coordinator assigns a lost partition to another member only after that
-//! report. [`super::heartbeat_member`] has the code that all heartbeat protocols share.
+//! reports the partitions that it owns. The coordinator gives a partition to its next owner only after the previous
+//! owner has reported that it revoked the partition. [`super::heartbeat_member`] has the code that all heartbeat
+//! protocols share.
 
 use super::changes::Changes;
 use super::config::{GroupConfig, Protocol, Subscription};

@@ -1,6 +1,6 @@
 //! Timeouts of JoinGroup and SyncGroup. The coordinator responds to JoinGroup after all members have joined, and to
 //! SyncGroup after the group leader has sent the assignments. The client therefore adds the rebalance timeout to the
-//! request timeout of these two requests.
+//! request timeout of JoinGroup and SyncGroup.
 
 use crate::api::{Info, Request, join_group};
 use crate::engine::Call;

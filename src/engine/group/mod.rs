@@ -4,12 +4,12 @@
 //! * `consumer`: the coordinator assigns the partitions (KIP-848).
 //! * `share`: the coordinator assigns the partitions, and several members may read the same partition (KIP-932).
 //! * `heartbeat_member` has the common code of `consumer` and `share`. `coordinator_client` has the common code of all
-//!   three protocols.
+//!   three group protocols.
 //! * [`assignor`]: the assignors of classic groups.
 //!
 //! A membership reports assignments to the consumer as [`Change`]s, one at a time. The consumer takes a change, handles
-//! it (for example with a commit), and reports that the change is done. Other members can get the revoked partitions
-//! only after that report.
+//! it (for example with a commit), and reports that the change is done. Other members can get revoked partitions only
+//! after the consumer has reported the revocation.
 
 pub mod assignor;
 mod changes;

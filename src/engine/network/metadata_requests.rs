@@ -1,4 +1,5 @@
-//! Builds metadata requests for the topics that the role needs, and sends them one at a time, to the nearest broker.
+//! Builds metadata requests for the topics that the role needs, and sends them one at a time, to the least loaded
+//! broker.
 
 use super::Network;
 use super::events::log_leaders;

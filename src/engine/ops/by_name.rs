@@ -2,7 +2,7 @@
 //!
 //! The caller accesses the fields of the request and the response by name. The operation finds the broker to which the
 //! request goes. The operation repeats the request as long as a broker responds that another broker is responsible, or
-//! that the coordinator is not ready yet. The caller handles all other errors in the response.
+//! that the coordinator is not ready yet. The caller handles the errors in a response that do not cause a retry.
 
 use super::op::{Op, OpContext, Output};
 use crate::api::{self, Entry, ErrorCode, Info};

@@ -1,7 +1,7 @@
 //! Backpressure for bulk appends: pauses them when the producer has buffered many bytes that it has not sent yet.
 //!
-//! More buffered bytes would not make sending faster. More bytes need new memory, and the first access to each page of
-//! new memory costs a page fault. More buffered bytes would also delay the records of other threads.
+//! A fuller buffer would not make sending faster. A fuller buffer would need new memory, and the first access to each
+//! page of new memory costs a page fault. The records that other threads append would also be sent later.
 
 /// The number of buffered bytes at which a bulk append pauses.
 const STEP: usize = 16 << 20;

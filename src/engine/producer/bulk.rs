@@ -1,8 +1,8 @@
 //! Appends many records of one call, without delivery reports.
 //!
 //! The code first computes the partitions of all records, because the CPU can then compute the hashes of several keys
-//! in parallel. After that, the code appends the records in order, because the CPU can prefetch memory that is read in
-//! order.
+//! in parallel. In a second pass, the code appends the records in order, because the CPU can prefetch memory that is
+//! read in order.
 
 use super::accumulator::{PartitionedRecord, TopicIndex};
 use super::partitioner::Chosen;

@@ -14,9 +14,9 @@
 //! produce_response   reads produce responses
 //! ```
 //!
-//! With `linger` 0, the producer sends a record immediately if no other record waits for its result. While two requests
-//! to the same broker are in flight, new records collect in the open batch. A busy producer therefore sends large
-//! batches without a configured delay.
+//! With `linger` 0, the producer sends a record immediately if fewer than two requests to the partition leader are in
+//! flight. While two requests to the same broker are in flight, new records collect in the open batch. A busy producer
+//! therefore sends large batches without a configured delay.
 
 mod accumulator;
 mod backpressure;

@@ -1,9 +1,10 @@
 //! GSSAPI (RFC 4752), the SASL mechanism for Kerberos: the steps of an exchange whose tokens come from the system's
 //! Kerberos library.
 //!
-//! The exchange issues [`LibraryCall`]s. A separate thread makes these calls, because the library may block on the KDC.
-//! The client and the broker exchange tokens until they have established a context. Then the broker offers security
-//! layers. The client chooses none, because klamm leaves the encryption to TLS.
+//! The exchange requests calls to the Kerberos library as [`LibraryCall`]s. A separate thread makes the library calls,
+//! because the library may block on the KDC. The client and the broker exchange tokens until they have established a
+//! security context. The broker then offers SASL security layers. The client chooses no security layer, because klamm
+//! leaves the encryption to TLS.
 
 use crate::engine::{Error, ErrorKind};
 

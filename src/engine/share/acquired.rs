@@ -1,6 +1,6 @@
 //! Reads the responses of share group requests: checks and decompresses batches, and keeps only acquired records.
 //!
-//! This code runs outside of any lock. `mod.rs` buffers the records and handles the results of acknowledgements.
+//! The code in this file runs without a lock. `mod.rs` buffers the records and handles the results of acknowledgements.
 
 use crate::api::share_acknowledge::{GAP, REJECT, RELEASE};
 use crate::api::share_fetch::{self, AcquiredRecords};

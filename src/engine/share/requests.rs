@@ -1,7 +1,7 @@
 //! Builds the ShareFetch and ShareAcknowledge requests to partition leaders.
 //!
-//! The consumer sends acknowledgements with the next fetch, or alone if no fetch is due. `acquired.rs` reads the
-//! responses. The epoch in the request shows the state of the session:
+//! The consumer sends acknowledgements in the next ShareFetch request, or in a ShareAcknowledge request if no fetch is
+//! due. `acquired.rs` reads the responses. The session epoch in a request shows the state of the share session:
 //!
 //! ```text
 //! epoch 0: closed ──fetch──► epoch n: open ──response──► epoch n + 1

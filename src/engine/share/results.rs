@@ -1,6 +1,7 @@
 //! Reports the results of acknowledgements to the commits that wait for them.
 //!
-//! `mod.rs` sends the acknowledgements. If no commit waits for a result, the next commit returns the result.
+//! `mod.rs` sends the acknowledgements. If no commit waits for the result of an acknowledgement, the next commit
+//! returns that result.
 
 use super::{ShareConsumer, add_result};
 use crate::engine::{Error, TopicIdPartition, TopicPartition};

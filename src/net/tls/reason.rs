@@ -1,8 +1,8 @@
 //! Error messages and hints for rejected certificates and failed handshakes, in the terms of TLS instead of rustls'
 //! debug output.
 //!
-//! The verifier in `trust` sees the certificates and puts a `Reason` into its error. `session` puts this reason into
-//! its error message.
+//! The verifier in `trust` sees the certificates and puts a `Reason` into its error. `session` copies the message and
+//! the hint of the `Reason` into the error for the caller.
 
 use super::certificate::{Facts, broken_algorithm, rsa_bits};
 use rustls::pki_types::CertificateDer;

@@ -1,10 +1,11 @@
 //! Members of the classic protocol in a consumer group (KIP-848, online migration).
 //!
-//! A classic member joins with JoinGroup. The member then gets the partitions of its target assignment that other
-//! members have already released. The response to SyncGroup contains the partitions. The response to Heartbeat can ask
-//! the member to join again. A member must join again if there is a new epoch, if it has to release partitions, or if
-//! partitions of its target are now free. The generation of a classic member is its member epoch. There is no group
-//! leader: the coordinator reads the subscriptions of the members and assigns the partitions.
+//! A classic member joins with JoinGroup, and gets its partitions in the response to SyncGroup. These partitions are
+//! the part of the member's target assignment that other members have already released. The response to Heartbeat can
+//! ask the member to join again. A member must join again if there is a new group epoch, if it has to release
+//! partitions, or if partitions of its target assignment are now free. The generation of a classic member is its member
+//! epoch. No member is the group leader: the coordinator reads the subscriptions of the members and assigns the
+//! partitions.
 
 use super::classic::{Classic, PROTOCOL_TYPE};
 use super::{AssignedPartitions, Group, Member, MemberState, TopicPartitions, pairs};

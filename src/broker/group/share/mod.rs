@@ -1,14 +1,14 @@
 //! A share group (KIP-932): its members read the same partitions, and the group delivers each record to one member at a
 //! time.
 //!
-//! In Kafka, the coordinator stores the members. The partition leaders store the share sessions and the acquired
+//! In Kafka, the coordinator stores the members, and the partition leaders store the share sessions and the acquired
 //! records. In the dev broker, all nodes share one state, so this file stores members, sessions and acquired records.
-//! The key of a session includes the node.
+//! The key of a share session includes the node, because a member has one session with each node.
 //!
-//! A member gets its partitions in the response to its first heartbeat. Kafka writes the assignment to its log first,
-//! so a member gets the assignment with the second heartbeat and in the next epoch. If there are more members than
-//! partitions, the number of members of a partition may differ from Kafka. The dev broker does not implement
-//! `group.share.max.size`.
+//! A member gets its partitions in the response to its first heartbeat. In Kafka, the coordinator first writes the
+//! assignment to its log, so a member gets its partitions with the second heartbeat and in the next epoch. If a group
+//! has more members than partitions, the dev broker may assign a partition to more or fewer members than Kafka does.
+//! The dev broker does not implement `group.share.max.size`.
 
 mod partition;
 

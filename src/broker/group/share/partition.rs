@@ -7,8 +7,8 @@
 //!     '-----------------+---------------------------------------'  delivered too often
 //! ```
 //!
-//! The state holds the records from its start offset to its end offset. All records below the start are done, and no
-//! record above the end has been acquired yet.
+//! The state contains the records between a start offset and an end offset. All records below the start offset are
+//! done, and no record at or above the end offset has been acquired yet.
 
 use crate::api::ErrorCode;
 use crate::api::share_acknowledge::{ACCEPT, GAP, REJECT, RELEASE, RENEW};

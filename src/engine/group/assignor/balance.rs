@@ -4,16 +4,17 @@
 //! 2. Each free partition goes to the member with the fewest partitions.
 //! 3. Partitions move from one member to another member that has at least two partitions fewer. A move may pass through
 //!    members in between: each of these members gets one partition and loses another. The algorithm chooses the path on
-//!    which the fewest members lose a partition that they owned before. The algorithm stops when there is no path left.
+//!    which the fewest members lose a partition that they owned before. The algorithm stops when no path to a member
+//!    with fewer partitions is left.
 //! 4. Moved partitions return to their former members if the balance stays the same.
 //!
 //! The result is an optimal semi-matching (Harvey, Ladner, Lovász and Tamir, 2003): no other assignment is better
-//! balanced. Only a search that reaches its maximum number of steps may return a worse assignment.
+//! balanced. If the search reaches its maximum number of steps, the assignment may be less balanced.
 //!
 //! Topics with the same subscribers form a class. Within a class all partitions are alike, so the search only needs the
-//! number of partitions of each member. After the search, the algorithm turns these numbers into partitions. Members
+//! number of partitions of each member. After the search, the algorithm chooses the partitions of each member. Members
 //! keep the partitions that they had. Members prefer new partitions that have a replica in their rack (KIP-881). In
-//! contrast to the Java client, a partition never moves only to match a rack.
+//! contrast to the Java client, klamm never moves a partition only to match a rack.
 
 use super::interface::Group;
 use crate::api::data::consumer_protocol::TopicPartitions;

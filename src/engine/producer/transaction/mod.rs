@@ -9,11 +9,11 @@
 //! ```
 //!
 //! The producer has at most one request to a coordinator in flight. Under version 1 of the protocol, the producer adds
-//! partitions to the transaction before it sends batches to these partitions. Under version 2 (the cluster has
-//! finalized `transaction.version` 2) the partition leaders add the partitions, and every transaction ends with a new
-//! epoch. A transaction without partitions and groups ends without a request, because the coordinator does not know
-//! about this transaction. `steps.rs` builds the requests and reads the responses. The rest of the producer handles
-//! batches and retries.
+//! partitions to the transaction before it sends batches to these partitions. Under version 2 of the protocol (the
+//! cluster has finalized `transaction.version` 2), the partition leaders add partitions to the transaction, and every
+//! transaction ends with a new producer epoch. A transaction without partitions and groups ends without a request,
+//! because the coordinator does not know about this transaction. `steps.rs` builds the requests to coordinators and
+//! reads the responses. The rest of the producer handles batches and retries.
 
 mod steps;
 
