@@ -510,7 +510,7 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
             raise failure
 
     async def _notify_listener_of_end(self, timeout: float | None = None) -> None:
-        """Wait for a listener that is still handling a change, and then call its `revoked` for all partitions."""
+        """Wait while the rebalance listener handles a change. Then call the method `revoked` with all partitions."""
         import asyncio
 
         task = self._listener_task

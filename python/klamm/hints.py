@@ -1,8 +1,8 @@
 """Raises helpful errors for method names of other Kafka clients, such as kafka-python, and for wrong keyword arguments.
 
-Each error names klamm's equivalent. For each method name of another client, a class has a descriptor that raises
-AttributeError. klamm uses no `__getattr__` method, because it would slow down every method call. `dir()` and `help()`
-omit the names of other clients.
+Each error about a method name contains klamm's equivalent. For each method name of another client, a class has a
+descriptor that raises AttributeError. klamm uses no `__getattr__` method, because it would slow down every method call.
+`dir()` and `help()` omit the names of other clients.
 
 A wrapper around each public method adds a hint after Python has rejected the arguments of a call. Methods for single
 records have no wrapper, because the core itself adds hints to their errors (`src/py/arguments.rs`).

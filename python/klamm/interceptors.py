@@ -67,7 +67,7 @@ class AcknowledgeInterceptor(Protocol):
     """An interceptor that sees the results of acknowledgements of a share consumer."""
 
     def on_acknowledge(self, results: AckResults) -> object:
-        """Handle the results of acknowledgements, which are None or the error for each partition."""
+        """Handle the results of acknowledgements: for each partition, None or the error."""
 
 
 ConsumerInterceptor: TypeAlias = "ConsumeInterceptor | CommitInterceptor"

@@ -190,7 +190,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
             await self._flush_and_close(await self._wait_for_transaction(timeout))
 
     async def _wait_for_transaction(self, timeout: float | None) -> float | None:
-        """Wait for an abort that an interrupt has started. Return the time that remains of the timeout."""
+        """Wait for a transaction abort that an interrupt has started. Return the time that remains of the timeout."""
         if self._last_end is None or self._last_end.done():
             return timeout
         began = time.monotonic()

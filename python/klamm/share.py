@@ -199,8 +199,8 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
             timeout: Seconds to wait. `None` waits without limit.
 
         Returns:
-            A dict from partition to the error, or None if the broker accepted the acknowledgements. The dict includes
-            earlier results that `on_acknowledged` did not get.
+            A dict from each partition to its error, or to None if the broker accepted the acknowledgements. The dict
+            includes earlier results that `on_acknowledged` did not get.
 
         Raises:
             KafkaTimeoutError: A broker did not answer in time.

@@ -74,7 +74,7 @@ class DelegationToken:
     Attributes:
         token_id: ID of the token.
         owner: Principal whose rights the token has, such as `User:alice`.
-        requester: Principal that created the token. Empty if the brokers are older than Kafka 3.3.
+        requester: Principal that created the token. The principal is empty if the brokers are older than Kafka 3.3.
         issued_ms: Time of creation in milliseconds since 1970.
         expires_ms: Time when the token expires if it is not renewed, in milliseconds since 1970.
         max_ms: Time until which the token can be renewed, in milliseconds since 1970.

@@ -2,7 +2,7 @@
 
 The state machine of the membership is in Rust (`ZooKeeperMember`). A thread of this module executes the ZooKeeper
 operations of the state machine through kazoo. The module `readers` fetches messages, and the module `topic_filter`
-compiles white- and blacklists.
+compiles whitelists and blacklists.
 """
 
 from __future__ import annotations
@@ -82,8 +82,7 @@ class GroupConsumer07(Closing):
         consumer_id: Suffix of the member id, unique in the group. By default, klamm generates the suffix from the host
             name and the time. If another member has the same id, `poll` raises `KafkaError`.
         auto_offset_reset: Where to begin if there is no committed offset, or if the log no longer contains the
-            committed
-            offset: "earliest" (the default) or "latest".
+            committed offset: "earliest" (the default) or "latest".
         auto_commit_interval: Seconds between commits. Default 10. With None, the consumer commits only in `commit`, on
             reassignment and on close.
         fetch_size: Size of one fetch in bytes, as for `Consumer07`.
@@ -298,7 +297,7 @@ class GroupConsumer07(Closing):
         return [(reader.partition, reader.finished) for reader in readers if reader.finished is not None]
 
     def _execute(self, kind: str, path: str, data: str, names: list[str]) -> tuple[Any, ...]:
-        """Run one operation, and return the arguments for `ZooKeeperMember.answered`."""
+        """Run one ZooKeeper operation, and return the arguments for `ZooKeeperMember.answered`."""
         from kazoo.exceptions import KazooException, NoNodeError
 
         # Skip an operation that the state machine planned in an earlier session.
@@ -364,7 +363,7 @@ class GroupConsumer07(Closing):
     # The application's thread.
 
     def poll(self, timeout: float | None = 1.0, max_messages: int = 10_000) -> list[GroupMessage]:
-        """Return the next messages. The messages of the previous `poll` then count as finished.
+        """Return the next messages. Calling `poll` marks the messages of the previous `poll` as finished.
 
         Args:
             timeout: Seconds to wait if there is no message. Default 1. None waits forever.

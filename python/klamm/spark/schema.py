@@ -1,8 +1,9 @@
 """Defines the columns of reads and writes, with Spark types and Arrow types.
 
-A read has exactly the columns of Spark's own Kafka connector, and all columns are nullable. Spark requires the first Arrow batch of a
-task to match the schema exactly, so this module also lists the Arrow types: `binary` and `utf8` with 32-bit offsets,
-and timestamps in microseconds in UTC. If the user passes a schema, klamm only builds the columns of that schema.
+A read has exactly the columns of Spark's own Kafka connector, and all columns are nullable. Spark requires the first
+Arrow batch of a task to match the schema exactly. This module therefore lists the exact Arrow types: `binary` and
+`utf8` with 32-bit offsets, and timestamps in microseconds in UTC. If the user passes a schema, klamm only builds the
+columns of that schema.
 """
 
 from __future__ import annotations
