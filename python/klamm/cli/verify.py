@@ -1,4 +1,4 @@
-"""`klamm verify`: reads topics from start to end, checks checksums and the order of offsets, and counts missing offsets."""
+"""`klamm verify`: reads topics from start to end, verifies checksums and offset order, and counts missing offsets."""
 
 from __future__ import annotations
 

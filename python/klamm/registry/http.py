@@ -1,7 +1,7 @@
 """Sends the HTTP requests of a registry client, with failover, retries, deadlines, shared requests and tokens.
 
 `Requests` has coroutines that the blocking and the asyncio client share (see `klamm.waiting`). `BlockingRequests` sends
-and waits in the calling thread, and `AsyncRequests` on an event loop. httpx2 opens the connections.
+requests and waits in the calling thread. `AsyncRequests` waits on an event loop. httpx2 opens the connections.
 `klamm.registry.client` builds the URL paths.
 """
 
