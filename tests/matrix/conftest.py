@@ -51,7 +51,7 @@ NOTES = """
   fetches a truncated message again with a larger limit, up to `fetch.max.bytes`.
 * **Groups** need 0.9. There is no coordinator before 0.8.2: Kafka 0.8.1 keeps committed offsets in ZooKeeper, and 0.8.0
   does not keep them.
-* **`acks` of 2 and more** only work with 0.8. `confluent-kafka` has the same limit.
+* **`acks` of 2 and more** only work with 0.8. `confluent-kafka` has the same limit for `acks`.
 
 ## Detecting the release
 
