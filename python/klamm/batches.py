@@ -35,10 +35,9 @@ class ValueFormat(TypedDict, total=False):
         key_schema: Schema of the key column. `key_schema` accepts the same values as `value_schema`.
         flatten: Whether each field of a struct becomes a column of its own.
         on_error: What to do if klamm cannot decode a key or value. "raise" raises a `DeserializationError`, and "null"
-            makes the field null. "column" also makes the field null, and adds columns such as `value_error` and
-            `value_raw`.
+            makes the field null. "column" makes the field null, and adds columns such as `value_error` and `value_raw`.
         on_new_fields: What to do if the writer's schema is newer and has fields that the column does not have. "drop"
-            ignores the new fields. "raise" handles the record as `on_error` says.
+            ignores the new fields. "raise" treats the record as undecodable, so `on_error` decides what happens.
         subject_name_strategy: Strategy for the name of the schema's subject, as for the registry's deserializers.
         id_bytes: Length of a schema ID in bytes. The default is 4. Pass 8 if Apicurio Registry uses IDs of 8 bytes.
     """
@@ -69,7 +68,7 @@ def check_options(method: str, typed: ValueFormat) -> None:
     """Check the names of keyword arguments.
 
     Raises:
-        ArgumentError: The method does not have an argument with one of the names.
+        ArgumentError: One of the names is not an argument of the method.
     """
     for name in typed:
         if name not in ValueFormat.__annotations__:

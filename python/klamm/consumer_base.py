@@ -39,7 +39,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
     _is_async = False
     _deserializers: Deserializers
     _error_at_poll: BaseException | None = None
-    """The exception that the program was handling when it called the last poll."""
+    """The exception that the program was handling when it last called `poll`."""
 
     def __new__(
         cls,
@@ -70,10 +70,11 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, without joining the group.
 
-        A partition that was already assigned keeps its position and its paused state. A partition with a new `offset`
-        starts at this offset, and is not paused. The consumer drops all other partitions, as in `unsubscribe()`. An
-        `AsyncConsumer` commits the offsets of dropped partitions in the background. An `AsyncConsumer` that is a member
-        of a group must first `await unsubscribe()`.
+        A partition that was already assigned keeps its position and its paused state. If an item of `partitions` has an
+        `offset`, the consumer starts at this offset and does not pause the partition. The consumer drops assigned
+        partitions that are not in `partitions`, as `unsubscribe()` does. An `AsyncConsumer` commits the offsets of
+        dropped partitions in the background. An `AsyncConsumer` that is a member of a group must first
+        `await unsubscribe()`.
 
         Args:
             partitions: Partitions to read. Reading starts at the partition's `offset`, or else at the group's committed
@@ -112,7 +113,8 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
             topics: Names of topics.
             pattern: Regular expression that selects topics by their whole name, instead of `topics`. The pattern also
                 selects matching topics that are created later. With `group_protocol="consumer"`, the group coordinator
-                evaluates the pattern (RE2 syntax). Otherwise, the consumer evaluates the pattern.
+                evaluates the pattern (RE2 syntax). With the classic protocol or without a group, the consumer evaluates
+                the pattern.
             on_rebalance: Listener for changes of the assignment, when the consumer gets or loses partitions.
 
         Raises:

@@ -87,7 +87,7 @@ class KafkaError(Exception):
         partition: Number of the partition that the error is about, or None.
         broker: Address of the broker, or None. The address is a string with the attributes `host`, `port` and
             `node_id`.
-        results: Results of the successful items of a call that had more than one item.
+        results: Results of the items that succeeded, if the call had more than one item.
     """
 
     topic: str | None = None
@@ -131,7 +131,7 @@ class CombinedError(KafkaError):
 
 
 class DeliveryError(KafkaError):
-    """Records were not delivered, and no caller has received their results yet.
+    """Records were not delivered, and the program has not yet received the errors of these records.
 
     `flush` and `close` raise `DeliveryError`, with the hint, topic, partition and broker of the first error.
 
@@ -231,7 +231,9 @@ class DecodeError(KafkaError):
 
 
 class DeserializationError(DecodeError):
-    """A deserializer raised an exception, the `__cause__` of this error. The consumer continues with the next record.
+    """A deserializer raised an exception, which is the `__cause__` of this error.
+
+    The consumer continues with the next record.
 
     Attributes:
         record: The record with its original bytes.
@@ -290,9 +292,9 @@ class ForkedClientError(KafkaError):
 
 
 class OtherClusterError(KafkaError):
-    """Another cluster answers at an address of the client's cluster.
+    """A broker of the wrong cluster answers at an address of the client's cluster.
 
-    The client neither writes to the other cluster nor reads from it.
+    The client neither writes to the wrong cluster nor reads from it.
     """
 
 

@@ -42,9 +42,9 @@ _MUTUAL, _SEQUENCE, _INTEGRITY = 2, 8, 32
 _INITIATE = 1
 _CONTINUE_NEEDED = 1
 _ERRORS = 0xFFFF0000
-"""Mask for the upper half of a status code, which contains the error.
+"""Mask for the error, which is in the upper half of a status code.
 
-The lower half has only additional information.
+The lower half of a status code has only additional information.
 """
 
 

@@ -1,10 +1,10 @@
 """The result of `client.metrics()`: a snapshot of a client's metrics.
 
-Attributes have the names of the Java client's metrics, with underscores instead of hyphens. Meanings and units are also
-those of the Java client: times are in milliseconds, and rates are per second. Attributes that end in `_total` count
-since the client was created. Rates, averages, maximums and percentiles cover the last 30 to 60 seconds, as in Java. If
-the Java client does not have a metric, the description of the attribute says so. For exporters, `values` lists the
-metrics under the names of the Java client.
+Attributes have the names of the Java client's metrics, with underscores instead of hyphens. Attributes also have the
+meanings and units of the Java client's metrics: times are in milliseconds, and rates are per second. Attributes that
+end in `_total` count since the client was created. Rates, averages, maximums and percentiles cover the last 30 to 60
+seconds, as in Java. If the Java client does not have a metric, the description of the attribute says so. For exporters,
+`values` lists the metrics under the names of the Java client.
 
 `==` compares the client ID, the broker IDs and the producer counters that only klamm has. `==` ignores the metrics of
 the Java client, because rates and averages change even while the client does nothing.
@@ -253,7 +253,7 @@ class ClientMetrics:
         connection_failure_total: Number of failed attempts to connect (not in the Java client).
         reconnection_total: Number of new connections to brokers to which the client had already been connected (not in
             the Java client).
-        successful_authentication_total: Number of successful SASL authentications, or without SASL, of successful TLS
+        successful_authentication_total: Number of successful SASL authentications or, without SASL, of successful TLS
             handshakes.
         successful_reauthentication_total: Number of successful SASL re-authentications of open connections (KIP-368).
         failed_authentication_total: Number of failed SASL authentications and TLS handshakes.
@@ -352,7 +352,7 @@ class ClientMetrics:
 
     @classmethod
     def _has_broker(cls, values: dict[str, float]) -> bool:  # noqa: ARG003
-        """Return whether `brokers` includes a broker with these values."""
+        """Return whether the attribute `brokers` includes a broker with these metric values."""
         return True
 
     @classmethod
@@ -394,8 +394,8 @@ class ProducerMetrics(ClientMetrics):
         record_size_avg: Average size of a record before compression, in bytes.
         records_per_request_avg: Average number of records in a Produce request.
         record_queue_time_avg: Average time from the first record of a batch to the Produce request with the batch.
-        produce_throttle_time_avg: Average time for which a broker throttled the producer. Responses that report no
-            throttling are not part of the average.
+        produce_throttle_time_avg: Average time for which a broker throttled the producer. The average covers only
+            responses that report throttling.
         requests_in_flight: Number of Produce requests in flight.
         buffer_total_bytes: Size of the buffer in bytes, as configured by `buffer_memory`.
         buffer_available_bytes: Free space of the buffer in bytes.

@@ -121,7 +121,7 @@ class Tracing:
 
     @contextmanager
     def process(self, record: Record[Any, Any], group: str | None = None) -> Iterator[Span | None]:
-        """Return a context manager to process a record in a consumer span, which links to the span of the producer.
+        """Return a context manager that creates a consumer span for a record. The span links to the producer's span.
 
         Args:
             record: Record that the consumer returned.
@@ -139,7 +139,7 @@ class Tracing:
 
     @contextmanager
     def receive(self, records: Sequence[Record[Any, Any]], group: str | None = None) -> Iterator[Span | None]:
-        """Return a context manager to process the records of a poll in one consumer span.
+        """Return a context manager that creates one consumer span for the records of a poll.
 
         The span links to the producer spans of the first 128 records.
 
@@ -203,7 +203,7 @@ def observe(*clients: Client, meter_provider: MeterProvider | None = None, detai
     Args:
         clients: Producers, consumers, share consumers and admin clients. `observe` does not keep the clients alive.
         meter_provider: Provider of the meter. The default is OpenTelemetry's global provider.
-        details: Whether to export all other metrics of the clients as well, such as
+        details: Whether to export the metrics of `client.metrics()` as well, such as
             `kafka.consumer.fetch.manager.records.lag.max`.
 
     Returns:

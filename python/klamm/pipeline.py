@@ -1,4 +1,4 @@
-"""A Spark pipeline that counts log lines per minute. Each line counts exactly once, even after failures.
+"""A Spark pipeline that counts log lines per minute. The pipeline counts each line exactly once, even after failures.
 
 The pipeline reads a topic of log lines. The key of each line is the name of the system, such as `billing`. The pipeline
 extracts the time and the level of each line, and joins the lines with a table of systems. The pipeline then counts the
@@ -12,10 +12,10 @@ lines and bytes of each system and level in each time window. Two queries write 
 
     python -m klamm.pipeline --bootstrap localhost:9092 --source lines --result counts --dead-letters dead --checkpoint DIR
 
-The pipeline ends after the records in the topic. With `--follow`, the pipeline waits for new records instead. If you
-start the pipeline again with the same checkpoint, the pipeline continues with newer records. A window is complete when
-a line has arrived that is newer than the end of the window by at least `--lateness`. A line of a complete window is
-late: the pipeline reports late lines, but does not count them.
+The pipeline stops at the end of the topic. With `--follow`, the pipeline does not stop, but waits for new records. If
+you start the pipeline again with the same checkpoint, the pipeline continues with newer records. A window is complete
+when a line arrives whose time is at least `--lateness` after the end of the window. A line that arrives after its
+window is complete is late: the pipeline reports late lines, but does not count them.
 """
 
 from __future__ import annotations

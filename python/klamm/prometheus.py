@@ -4,8 +4,8 @@
     prometheus_client.start_http_server(8000)
 
 The names of the metrics come from the Java client. For example, `records-lag-max` in the group
-`consumer-fetch-manager-metrics` becomes `kafka_consumer_fetch_manager_records_lag_max`. Units are also those of the
-Java client: times are in milliseconds.
+`consumer-fetch-manager-metrics` becomes `kafka_consumer_fetch_manager_records_lag_max`. As in the Java client, times
+are in milliseconds.
 """
 
 from __future__ import annotations

@@ -54,7 +54,10 @@ class RecordDeserializers:
         return Deserializers(key, value)(record)
 
     async def prepare(self, record: Record) -> None:
-        """Look up the schemas of a record. If a lookup fails, the program gets the error when it reads the field."""
+        """Look up the schemas of a record.
+
+        If a lookup fails, the program gets the error when it reads the key or value.
+        """
         for each, name, data in (self._key, "key", record.key), (self._value, "value", record.value):
             if data is None or not is_record_deserializer(each):
                 continue
@@ -70,7 +73,7 @@ def _bound(deserializer: Callable[[bytes], Any] | None, record: Record, field: s
 
 
 class DeserializedRecords(Sequence["Record[Any, Any]"]):
-    """The records of a poll, whose keys and values are deserialized. This class has the methods of `klamm.Records`."""
+    """The records of a poll, with deserialized keys and values. This class has the methods of `klamm.Records`."""
 
     def __init__(self, plain: Records, deserializers: RecordDeserializers) -> None:
         self.plain, self._deserializers = plain, deserializers

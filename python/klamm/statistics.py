@@ -54,8 +54,8 @@ def pop_statistics_options(
 ) -> tuple[Any, Settings | None]:
     """Remove `stats_cb` from a client's configuration.
 
-    Return `bootstrap` without `stats_cb`, and the settings of the statistics. Without a `stats_cb`, the settings are
-    None.
+    Return `bootstrap` without `stats_cb`, and the settings of the statistics. If the program passed no `stats_cb`,
+    return None in place of the settings.
     """
     configs = dict(bootstrap) if isinstance(bootstrap, Mapping) else {}
     callbacks = [configs.pop(key) for key in ("stats_cb", "stats.cb") if key in configs]

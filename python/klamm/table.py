@@ -79,10 +79,9 @@ def read_table(
         key_schema: Schema of the key column. `key_schema` accepts the same values as `value_schema`.
         flatten: Whether each field of a struct becomes a column of its own.
         on_error: What to do if klamm cannot decode a key or value. "raise" raises a `DeserializationError`, and "null"
-            makes the field null. "column" also makes the field null, and adds columns such as `value_error` and
-            `value_raw`.
+            makes the field null. "column" makes the field null, and adds columns such as `value_error` and `value_raw`.
         on_new_fields: What to do if the writer's schema is newer and has fields that the column does not have. "drop"
-            ignores the new fields. "raise" handles the record as `on_error` says.
+            ignores the new fields. "raise" treats the record as undecodable, so `on_error` decides what happens.
         subject_name_strategy: Strategy for the name of the schema's subject, as for the registry's deserializers.
         id_bytes: Length of a schema ID in bytes. The default is 4. Pass 8 if Apicurio Registry uses IDs of 8 bytes.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
@@ -191,7 +190,7 @@ def _resolve(
 
 
 def _by_partition(position: Any, existing: list[TopicPartition], argument: str) -> dict[TopicPartition, int] | None:
-    """Return the offsets of a position that is a dict. For any other position, return None."""
+    """Return the offsets of a position by partition. If the position is not a dict, return None."""
     if not hasattr(position, "items"):
         return None
     named = {}

@@ -125,7 +125,7 @@ def _context(settings: Mapping[str, str]) -> ssl.SSLContext | None:
 
 
 def _certificates(text: str) -> bytes:
-    r"""Return the certificates of PEM text. As in Java, the text may have spaces or `\n` in place of line ends."""
+    r"""Return the certificates in a PEM text. As in Java, the text may have spaces or `\n` in place of line ends."""
     blocks = [body.replace("\\n", "") for body in _CERTIFICATE.findall(text)]
     if not blocks:  # with an empty text, Python would trust its default CA certificates
         raise ValueError("no certificates")

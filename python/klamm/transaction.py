@@ -77,7 +77,7 @@ class TransactionalProducer(Waiting, ProducerCore[K_contra, V_contra]):
         return timeout
 
     async def _wait_for_earlier(self) -> None:
-        """Wait until queued records are appended to batches, so that a bulk call does not overtake them."""
+        """Wait until queued records are appended to batches, so that a bulk call cannot append its records first."""
 
     def _fail_queued(self) -> None:
         """Fail the records in the send queue, because the transaction of these records is aborted."""

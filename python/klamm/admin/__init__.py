@@ -1,7 +1,8 @@
 """`Admin` and `AsyncAdmin`, and the types of their arguments and results.
 
-`client.py` has the two classes. Each other file has the methods for one subject, such as topics, for both classes. The
-package imports a file when a program first uses a name from the file. Importing all files takes 70 ms of CPU time.
+`client.py` defines `Admin` and `AsyncAdmin`. Each other file defines the methods of both classes for one subject, such
+as topics. The package imports a file when a program first uses a name from the file. Importing all files takes 70 ms of
+CPU time.
 """
 
 from __future__ import annotations

@@ -326,7 +326,7 @@ def numbers(partitions: Iterable[TopicPartition]) -> list[int]:
 
 
 def plain(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Check a list of partitions. Return them with topic and number only, without any offsets."""
+    """Check a list of partitions. Return new objects that have only the topic and the number of each partition."""
     return [TopicPartition(*checked_partition(tp)) for tp in list_of("partitions", partitions)]
 
 

@@ -315,7 +315,7 @@ class Clusters(ClusterCalls):
 
         Raises:
             GroupAuthorizationFailedError: The user may not describe a group.
-            CombinedError: Several keys failed. `error.results` has the results of the other keys.
+            CombinedError: Several keys failed. `error.results` has the results of the keys that succeeded.
         """
         return run(self._coordinators(keys, kind, timeout))
 
@@ -332,7 +332,7 @@ class Clusters(ClusterCalls):
             For each broker ID, a dict from the name of an API to its versions.
 
         Raises:
-            CombinedError: Several brokers failed. `error.results` has the results of the other brokers.
+            CombinedError: Several brokers failed. `error.results` has the results of the brokers that succeeded.
         """
         return run(self._versions(brokers, timeout))
 

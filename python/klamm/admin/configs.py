@@ -114,7 +114,7 @@ class ConfigEntry:
         sensitive: Whether the value is secret.
         type: Type of the value (Kafka 2.6).
         synonyms: Settings that can determine the value, with the most specific first. Empty if the caller did not
-            request them (Kafka 1.1).
+            request synonyms (Kafka 1.1).
         documentation: Description of the setting, if it was requested (Kafka 2.6).
     """
 
@@ -289,7 +289,7 @@ class Configs(ConfigCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
-            CombinedError: Several resources failed. `error.results` has the results of the other resources.
+            CombinedError: Several resources failed. `error.results` has the results of the resources that succeeded.
         """
         flags = {"includeSynonyms": synonyms, "includeDocumentation": documentation}
         return run(self._read_configs(resources, timeout, names, flags))
@@ -303,7 +303,9 @@ class Configs(ConfigCalls):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change settings of a topic, broker or group. Other settings keep their values (KIP-339).
+        """Change settings of a topic, broker or group.
+
+        A setting that `changes` does not name keeps its value (KIP-339).
 
         Args:
             kind: Type of the resource.
@@ -347,8 +349,8 @@ class Configs(ConfigCalls):
     ) -> None:
         """Replace all settings of any number of resources.
 
-        The brokers reset settings that you do not pass to their defaults. Unlike `incremental_alter_configs`, this
-        method also works with brokers before Kafka 2.3.
+        If `configs` does not contain a setting of a resource, the brokers reset the setting to its default. Unlike
+        `incremental_alter_configs`, this method also works with brokers before Kafka 2.3.
 
         Args:
             configs: For each resource, all its settings.

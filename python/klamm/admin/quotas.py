@@ -85,7 +85,7 @@ class Quotas(QuotaCalls):
         Args:
             entity: Return only quotas of entities with this user, client ID or IP address. The default is all quotas.
             timeout: Seconds to wait.
-            strict: Exclude entities that have a user, client ID or IP address which `entity` does not name.
+            strict: Exclude entities with an additional user, client ID or IP address that `entity` does not have.
 
         Returns:
             For each entity, its quotas by name, such as `producer_byte_rate`.
@@ -105,7 +105,7 @@ class Quotas(QuotaCalls):
         *,
         validate_only: bool = False,
     ) -> None:
-        """Change quotas (Kafka 2.6). Other quotas of an entity keep their values.
+        """Change quotas (Kafka 2.6). A quota that `quotas` does not name keeps its value.
 
         Args:
             quotas: For each entity, its quotas by name. None removes a quota.

@@ -201,7 +201,7 @@ class Transactions(TransactionCalls):
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
-            CombinedError: Several partitions failed. `error.results` has the results of the other partitions.
+            CombinedError: Several partitions failed. `error.results` has the results of the partitions that succeeded.
         """
         return run(self._producers(partitions, broker, timeout))
 
@@ -211,8 +211,8 @@ class Transactions(TransactionCalls):
         """Return the states of transactional producers (Kafka 3.0).
 
         Raises:
-            TransactionalIdNotFoundError: No producer has used one of the transactional IDs.
-            CombinedError: Several IDs failed. `error.results` has the results of the other IDs.
+            TransactionalIdNotFoundError: The cluster does not know one of the transactional IDs.
+            CombinedError: Several IDs failed. `error.results` has the results of the IDs that succeeded.
         """
         return run(self._describe_ids(transactional_ids, timeout))
 
@@ -235,7 +235,8 @@ class Transactions(TransactionCalls):
             pattern: Regular expression that the whole transactional ID has to match (Kafka 4.1).
 
         Raises:
-            CombinedError: Several brokers failed. `error.results` has the lists of the other brokers by broker ID.
+            CombinedError: Several brokers failed. `error.results` has the lists of the brokers that succeeded, by
+                broker ID.
         """
         return run(self._list_ids(_filters(states, producer_ids, min_duration_ms, pattern), timeout))
 
@@ -256,7 +257,8 @@ class Transactions(TransactionCalls):
             partition: The partition.
             producer_id: Producer ID.
             producer_epoch: Epoch of the producer.
-            coordinator_epoch: Epoch of the coordinator. Pass 0 if `describe_producers` returns None for this epoch.
+            coordinator_epoch: Epoch of the coordinator. Pass 0 if `describe_producers` returns None as the
+                coordinator's epoch.
             timeout: Seconds to wait.
 
         Raises:
@@ -286,7 +288,7 @@ class Transactions(TransactionCalls):
             producer_epoch: Epoch of the producer.
             coordinator_epoch: Epoch of the coordinator.
             timeout: Seconds to wait.
-            commit: True commits the records of the transaction. False aborts the records.
+            commit: Whether to commit the transaction (True) or to abort it (False).
             force: Must be True, as a confirmation.
 
         Raises:
@@ -306,7 +308,7 @@ class Transactions(TransactionCalls):
 
         Raises:
             TransactionalIdAuthorizationFailedError: The user may not write with one of the transactional IDs.
-            CombinedError: Several IDs failed. `error.results` has the results of the other IDs.
+            CombinedError: Several IDs failed. `error.results` has the results of the IDs that succeeded.
         """
         return run(self._fence(transactional_ids, timeout))
 

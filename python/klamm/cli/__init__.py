@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """Return a context manager in which SIGTERM ends the program as an exception, so that clients close and commit."""
+    """Return a context manager that turns SIGTERM into an exception, so that clients close and commit."""
     if threading.current_thread() is not threading.main_thread():  # Python allows handlers only in the main thread
         yield
         return

@@ -216,7 +216,7 @@ def rules_of(args: argparse.Namespace) -> list[AclBinding]:
 
 
 def sentence(rule: AclBinding) -> str:
-    """Return a line that describes a rule, for `--dry-run` and questions."""
+    """Return a line that describes a rule, for `--dry-run` and for the confirmation prompt."""
     kind = dashed(rule.pattern) + " " if rule.pattern is not AclPatternType.LITERAL else ""
     return f"{dashed(rule.permission)} {rule.principal} from {rule.host}: {dashed(rule.operation)} {kind}{dashed(rule.resource)} {rule.name!r}"
 

@@ -1,8 +1,8 @@
 """`klamm consume`: prints the records of topics.
 
 With `--group` or `--share`, the command is a member of a group, and commits or accepts the printed records. Without
-these options, the command assigns partitions itself and commits nothing. The command flushes the output after each
-poll, and ends when the program that reads the output ends, even if no record arrives.
+`--group` and `--share`, the command assigns partitions itself and commits nothing. The command flushes the output after
+each poll, and ends when the program that reads the output ends, even if no record arrives.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ POLL_RECORDS = 10_000
 """Maximum number of records in one write. Larger writes are not faster."""
 
 RESETS = {Kind.EARLIEST: "earliest", Kind.LATEST: "latest"}
-"""Value of `auto.offset.reset` for each `--from` that a group supports."""
+"""Value of `auto.offset.reset` for each value of `--from` that a group supports."""
 
 
 def add(commands: Commands) -> None:
@@ -231,16 +231,16 @@ class ShownRebalances(klamm.RebalanceListener):
         show_partitions("assigned", partitions)
 
     def revoked(self, partitions: set[klamm.TopicPartition]) -> None:
-        """Show partitions that go to another member."""
+        """Show partitions that this member must give up."""
         show_partitions("revoked", partitions)
 
     def lost(self, partitions: set[klamm.TopicPartition]) -> None:
-        """Show partitions that another member may already have."""
+        """Show partitions that this member has lost, and that another member may already read."""
         show_partitions("lost", partitions)
 
 
 def show_partitions(participle: str, partitions: Collection[klamm.TopicPartition]) -> None:
-    """Print one line on standard error: the participle, and the names of the partitions."""
+    """Print what happened (`participle`, such as "revoked") and the names of the partitions, on standard error."""
     names = ", ".join(f"{each.topic}-{each.partition}" for each in sorted(partitions)) or "no partitions"
     print(f"klamm: {participle}: {names}", file=sys.stderr, flush=True)
 

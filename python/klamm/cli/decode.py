@@ -149,7 +149,7 @@ class Decoder:
     Args:
         kind: Content of the input, one of `KINDS`.
         api_version: API and version of responses and bodies, or None.
-        expand: Decode the records inside messages too.
+        expand: Also decode the records inside messages.
     """
 
     def __init__(self, kind: str, api_version: tuple[str, int] | None, *, expand: bool) -> None:
@@ -162,7 +162,10 @@ class Decoder:
         """Whether the lines of the input look like one wrapped text."""
         self.apis = {api.key: api.name for api in protocol.apis()}
         self.unanswered: defaultdict[int, deque[tuple[str, int]]] = defaultdict(lambda: deque(maxlen=MAX_UNANSWERED))
-        """API and version of unanswered requests, by correlation ID. Connections in one capture may use the same ID."""
+        """API and version of unanswered requests, by correlation ID.
+
+        Several connections in one capture may use the same correlation ID.
+        """
 
     def objects(self, stream: BinaryIO, form: str | None) -> Iterator[dict[str, Any]]:
         """Decode the whole input. Yield one dict for each frame, message or batch."""
@@ -255,7 +258,10 @@ class Decoder:
         return self.body(*self.api_version, self.kind.removesuffix("-body"), data)
 
     def request(self, data: bytes, *, is_answered: bool = False) -> dict[str, Any]:
-        """Decode a request with its header. With `is_answered`, the input may also contain the response."""
+        """Decode a request with its header.
+
+        With `is_answered`, remember the request, because the input may also contain its response.
+        """
         header, api, body = self.request_header(data)
         number, version = header["correlationId"], header["requestApiVersion"]
         try:
@@ -327,7 +333,7 @@ class Decoder:
 class Rows:
     """Records of a batch. The command converts each record only when it prints the record.
 
-    In one string, the 500,000 records of a compressed batch of 400 KB would take 380 MB.
+    As one string, the JSON text of 500,000 records from a compressed batch of 400 KB would take 380 MB.
     """
 
     def __init__(self, records: Iterable[protocol.BatchRecord]) -> None:

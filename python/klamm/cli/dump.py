@@ -195,7 +195,7 @@ def producers(path: Path, file: BinaryIO, _: argparse.Namespace) -> Iterator[dic
 
 
 def whole(file: BinaryIO, size: int) -> bytes:
-    """Return the bytes of an index whose entries have this size, without an incomplete entry at the end."""
+    """Return the complete entries of an index file. Each entry has `size` bytes."""
     data = file.read()
     return data[: len(data) // size * size]
 

@@ -33,7 +33,7 @@ BAD = (
 """Exceptions that an invalid line of a dump can cause."""
 
 NO_RESPONSE = {"lost": "the connection ended before the response", "timed_out": "no response in time"}
-"""The text to print for each type of entry about a request that got no response."""
+"""Texts to print for requests that got no response, by the type of the entry in the dump."""
 
 
 def story(lines: Iterable[str], decode: Callable[[str, int, str, bytes], Iterable[str]]) -> Iterator[str]:

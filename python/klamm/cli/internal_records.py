@@ -72,7 +72,7 @@ class Reader:
         return int(value)
 
     def varint(self) -> int:
-        """Read an unsigned number of variable length."""
+        """Read an unsigned varint."""
         value = shift = 0
         while True:
             byte = self.number("B")
@@ -226,8 +226,9 @@ def skip_tags(reader: Reader) -> None:
 def metadata(key: bytes | None, value: bytes | None) -> dict[str, Any]:
     """Decode a record of the metadata log.
 
-    Records about topics, partitions, settings and features are decoded completely or in part. For other records, the
-    result has the type and the bytes as base64. If a record contains secrets, the result has only the type.
+    Records about topics, partitions, settings and features are decoded completely or in part. For records that klamm
+    cannot decode, the result has the type and the bytes as base64. If a record contains secrets, the result has only
+    the type.
     """
 
     def decode() -> dict[str, Any]:
@@ -253,7 +254,7 @@ def topic_record(reader: Reader) -> dict[str, Any]:
 
 
 def partition_record(reader: Reader) -> dict[str, Any]:
-    """Decode the first fields of a partition. The later fields are left out."""
+    """Decode the first fields of a partition's record, up to the partition epoch."""
     found: dict[str, Any] = {"partition": reader.number("i"), "topic_id": reader.topic_id()}
     for name in ("replicas", "isr", "removing_replicas", "adding_replicas"):
         found[name] = [reader.number("i") for _ in range(max(reader.size("i"), 0))]
@@ -266,7 +267,7 @@ def partition_record(reader: Reader) -> dict[str, Any]:
 
 
 def config_record(reader: Reader) -> dict[str, Any]:
-    """Decode the resource and the name of a setting. The value is left out, because it can be a password."""
+    """Decode the resource and the name of a setting, but not the value, which can be a password."""
     return {"resource_type": reader.number("b"), "resource_name": reader.text(), "name": reader.text()}
 
 

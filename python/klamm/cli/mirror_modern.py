@@ -2,8 +2,8 @@
 
 Each poll of the source becomes one transaction in the target. The transaction contains the records, and commits the
 next source offset of each partition to a group in the target. An interrupted copy therefore continues without losing or
-repeating a record. Each record gets a header with its source offset. The command uses these headers to translate the
-committed offsets of groups.
+repeating a record. Each record gets a header with its source offset. The command uses the source offsets in the headers
+to translate the committed offsets of groups.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def run(
     Args:
         args: The arguments of the command.
         output: Where to print.
-        source: Configurations of the source's clients.
-        target: Configurations of the target's clients.
+        source: Configurations of the clients that connect to the source cluster.
+        target: Configurations of the clients that connect to the target cluster.
     """
     started = time.monotonic()
     old, new = args.source.topic, args.target.topic
@@ -168,7 +168,7 @@ def translate(
     target: Mapping[str, dict[str, str]],
     positions: Mapping[int, int],
 ) -> dict[str, dict[str, int]]:
-    """Commit the translated offsets of groups in the target. Return these offsets by group and partition."""
+    """Commit the translated offsets of groups in the target. Return the committed offsets by group and partition."""
     old, new = args.source.topic, args.target.topic
     result: dict[str, dict[str, int]] = {}
     with (
@@ -200,7 +200,7 @@ def translate(
 def target_offset(probe: klamm.Consumer, tp: klamm.TopicPartition, wanted: int) -> int:
     """Return the target offset of the first record whose source offset is at least `wanted`.
 
-    If there is no such record, return an offset after the last copied record.
+    If all source offsets are lower, return an offset after the last copied record.
     """
     low, end = probe.beginning_offsets([tp])[tp], probe.end_offsets([tp])[tp]
     high = end
@@ -222,7 +222,7 @@ def target_offset(probe: klamm.Consumer, tp: klamm.TopicPartition, wanted: int) 
 def first_record(probe: klamm.Consumer, tp: klamm.TopicPartition, offset: int, end: int) -> tuple[int, int] | None:
     """Return the target offset and the source offset of the first copied record at or after `offset`.
 
-    Return None if there is no such record.
+    Return None if there is no copied record at or after `offset`.
     """
     probe.assign([klamm.TopicPartition(tp.topic, tp.partition, offset, end)])
     limit = time.monotonic() + PROBE_SECONDS

@@ -57,7 +57,7 @@ class Reader:
 
 
 class Readers:
-    """The readers of the assigned partitions. Callers of all methods except `close` hold the lock."""
+    """The readers of the assigned partitions. The caller of any method except `close` must hold the lock."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Readers:
         return stopped
 
     def take(self, count: int) -> list[GroupMessage]:
-        """Return the next messages. These messages count as finished after the next call of `finish_last`."""
+        """Return the next messages. The returned messages count as finished after the next call of `finish_last`."""
         messages: list[GroupMessage] = []
         while self._buffer and len(messages) < count:
             reader, message = self._buffer.popleft()
@@ -167,7 +167,10 @@ class Readers:
         self._drop(number)
 
     def _next(self, number: int) -> list[Reader]:
-        """Wait until no messages of a broker are buffered. Return the readers, or none if the thread must end."""
+        """Wait until no messages of a broker are buffered.
+
+        Return the broker's readers, or an empty list to end the thread.
+        """
         with self._lock:
             while self._buffered[number] > 0 and not self._is_closed:
                 self.changed.wait()

@@ -111,7 +111,7 @@ class _Translation:
         return match is not None and flag in match[1]
 
     def _atom(self, char: str) -> tuple[str, bool]:
-        """Translate one item. Return its translation, and whether a quantifier may follow."""
+        """Translate one item of the expression. Return the translated item, and whether a quantifier may follow."""
         if char == "(":
             return self._group()
         if char == "[":
@@ -178,7 +178,7 @@ class _Translation:
     def _character(self) -> tuple[bool, str]:
         """Translate an escape that is valid inside and outside of brackets.
 
-        Return whether the escape is a set of characters, and its text for use inside of brackets.
+        Return whether the escape is a set of characters, and the translated escape for use inside brackets.
         """
         char = self._text[self._at : self._at + 1]
         self._at += 1

@@ -260,12 +260,12 @@ class _Registry(Requests):
 class SchemaRegistry(_Registry, BlockingRequests):
     """Read and register schemas in a schema registry with Confluent's REST API. Threads can share one client.
 
-    The client caches schemas, and threads that need the same schema share one request. If a request fails, the client tries
-    the other addresses. If all addresses fail, the client tries all addresses again after a pause.
+    The client caches schemas, and threads that need the same schema share one request. If an address of the registry
+    fails, the client tries the next address. If all addresses fail, the client tries all addresses again after a pause.
 
     Args:
         url: Address of the registry, such as `"http://host:port"`. For several addresses, pass a list, or separate the
-            addresses by commas. Alternatively, pass a dict of Confluent's dotted keys.
+            addresses by commas. `url` can also be a dict of Confluent's dotted configuration keys.
         **config: Configuration keys of Confluent's clients in snake_case; see docs/registry.md.
 
     Raises:
@@ -415,7 +415,8 @@ class SchemaRegistry(_Registry, BlockingRequests):
             normalize: Let the registry normalize the schemas before it compares them.
 
         Returns:
-            A result that is true if the schema is compatible. Otherwise the result is false and contains the reasons.
+            A result that is true if the schema is compatible. If the schema is incompatible, the result is false and
+            contains the reasons.
 
         Raises:
             InvalidSchemaError: The registry cannot parse the schema.

@@ -71,7 +71,7 @@ class InvalidSchemaError(SchemaRegistryError):
 
 
 class SchemaError(DecodeError):
-    """A value does not fit its schema, the schema ID before a value is damaged, or klamm cannot use a schema.
+    """A value does not fit its schema, the schema ID of a value is damaged, or klamm cannot use a schema.
 
     Attributes:
         schema_id: ID or GUID of the schema, or None if it is unknown.

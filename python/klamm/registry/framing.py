@@ -118,7 +118,10 @@ def single_object(fingerprint: bytes) -> bytes:
 
 
 def _write_indexes(indexes: tuple[int, ...]) -> bytes:
-    """Return the encoded position of a message type in its file. The position of the first type is a single zero."""
+    """Return the encoded position of a message type in its file.
+
+    The encoded position of the first type is a single zero byte.
+    """
     if indexes == (0,):
         return b"\x00"
     return b"".join(map(_varint, (len(indexes), *indexes)))

@@ -31,7 +31,7 @@ class Reference:
     """A reference from one schema to another schema.
 
     Attributes:
-        name: Name by which the text of the first schema refers to the other schema. The name is a full name in Avro, a
+        name: Name by which the referencing schema refers to the referenced schema. The name is a full name in Avro, a
             URI in JSON Schema, and the name of an imported file in Protobuf.
         subject: Subject of the referenced schema.
         version: Version of the referenced schema.

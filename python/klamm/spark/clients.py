@@ -77,7 +77,9 @@ def check_producer(config: dict[str, str], *, transactional: bool = False) -> No
 
 
 def prepare_process() -> None:
-    """Prepare a process of Spark that runs tasks, plans or commits. Every call of Spark begins with this function.
+    """Prepare a Spark process that runs tasks, plans reads or commits writes.
+
+    klamm's functions for Spark call this function first.
 
     * The function excludes loaded modules from garbage collection. Spark's processes collect garbage after each call, and
       scanning all modules takes 14 ms of CPU time (measured).
@@ -92,8 +94,8 @@ def prepare_process() -> None:
 def _use_one_arena() -> None:
     """Limit glibc's `malloc` to one arena if virtual memory is limited.
 
-    By default, glibc reserves 64 MB of addresses for each thread that allocates. With a limit of 512 MB, three threads used
-    all addresses (measured). The next allocation of native code failed and ended the worker.
+    By default, glibc reserves 64 MB of addresses for each thread that allocates. With a limit of 512 MB, three threads
+    used all addresses (measured). The next memory allocation in native code then failed, which ended the worker.
     """
     try:
         import resource
@@ -108,10 +110,10 @@ def _use_one_arena() -> None:
 
 @cache
 def _freeze(modules: int) -> None:  # noqa: ARG001
-    """Exclude the objects that exist now from garbage collection, once for each number of loaded modules.
+    """Exclude all existing objects from garbage collection, if modules were loaded since the last call.
 
-    These objects include the objects of the current call. Python never collects frozen objects in a reference cycle, so
-    the function must not run in every call.
+    `gc.freeze()` also excludes the temporary objects of the current task. Python never frees reference cycles of
+    excluded objects, so this function must not call `gc.freeze()` for every task.
     """
     gc.freeze()
 

@@ -4,9 +4,9 @@ Spark rejects output mode update for the sinks of Python data sources. `foreachB
 passes each micro-batch to a function on the driver, which writes the rows as a batch. The functions in this module
 write with `format("klamm")`.
 
-For exactly-once delivery, these functions pass the ID of the query and the number of the micro-batch as options `txnAppId` and
-`txnVersion` to the module `exactly_once`. A streaming write uses the same ID and number. A query may therefore switch between
-`foreachBatch` and a streaming write.
+For exactly-once delivery, these functions pass the ID of the query and the number of the micro-batch as options
+`txnAppId` and `txnVersion` to the module `exactly_once`. `writeStream.format("klamm")` uses the same query ID and
+micro-batch number. A query may therefore switch between `foreachBatch` and a streaming write.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ def write_stream(
 def foreach_batch(options: Mapping[str, Any] | None = None, /, **more: Any) -> Callable[[DataFrame, int], None]:
     """Return a function for Spark's `foreachBatch` that writes each micro-batch to Kafka.
 
-    Your own function for `foreachBatch` can call the returned function too. With exactly-once delivery, your function can write
-    each micro-batch to a topic only once. To write more than one frame, set option `txnAppId` to a different name for each write.
+    Your own function for `foreachBatch` can also call the returned function. With exactly-once delivery, your function
+    can write each micro-batch to a topic only once. To write more than one frame, set option `txnAppId` to a different
+    name for each write.
 
     Args:
         options: Options of the write, such as `kafka.bootstrap.servers`, `topic` and `delivery`.
@@ -144,10 +145,10 @@ def _query_and_run(frame: DataFrame) -> tuple[str | None, str | None]:
 
 
 def _check_is_only_write(frame: DataFrame, batch_id: int, write: _Write) -> None:
-    """Raise an error if the function already wrote different rows of the same micro-batch.
+    """Raise an error if the query has already written different rows of this micro-batch to the topic.
 
-    Otherwise klamm would treat the different rows as a repetition, and skip them. Equal rows are allowed, because a
-    function may repeat a write after a failure.
+    Without the error, klamm would treat the different rows as a repeated write, and skip them. The check allows equal
+    rows, because the program may repeat a write after a failure.
     """
     rows = frame.semanticHash()
     with _lock:

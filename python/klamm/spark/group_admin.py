@@ -1,4 +1,4 @@
-"""Defines an admin client for the offsets of groups. The workers that write exactly once use this client.
+"""Defines an admin client for the offsets of groups. Spark workers use this client for exactly-once writes.
 
 Importing this client takes 15 ms of CPU time in a process of Spark. Importing `klamm.Admin` takes 70 ms (measured). The
 module `clients` caches the client.

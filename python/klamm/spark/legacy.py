@@ -50,7 +50,8 @@ class KlammLegacyReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Plan one or more tasks for each partition with messages to read. Tasks begin at the starts of segments.
 
-        Raise an error for a topic that has never had a message. Brokers accept any name, so the name may be misspelled.
+        Raise an error for a topic that has never had a message. Brokers of Kafka 0.6 and 0.7 accept any topic name, so
+        the name may be misspelled.
         """
         options = self._options
         with closing(_consumer(options)) as consumer:
@@ -99,7 +100,7 @@ class KlammLegacyReader(DataSourceReader):
 
 
 def check(options: ReadOptions) -> None:
-    """Raise `ConfigError` for options that Kafka 0.6 and 0.7 do not support, without connecting."""
+    """Raise `ConfigError` for options that Kafka 0.6 and 0.7 do not support. The function does not connect."""
     if options.protocol not in MAGIC:
         raise ConfigError(
             f"option 'kafka.protocol' must be {' or '.join(MAGIC)}, got '{options.protocol}'",
@@ -165,7 +166,10 @@ def _resolve(consumer: Consumer07, tp: Partition, position: Position) -> int:
 
 
 def _cut(consumer: Consumer07, offsets: OffsetRange, most: int | None) -> list[OffsetRange]:
-    """Divide a range at the starts of segments, into parts of at most `most` bytes. A large segment stays one part."""
+    """Divide a range of byte offsets at the starts of segments, so that each part has at most `most` bytes.
+
+    A segment larger than `most` stays one part.
+    """
     if offsets.start >= offsets.end:
         return []
     edges = [offsets.start]

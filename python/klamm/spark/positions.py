@@ -55,7 +55,7 @@ class Position:
 
     @property
     def is_fixed(self) -> bool:
-        """Return whether every lookup gives the same offsets, because the position has an offset for each partition."""
+        """Return whether the position has a fixed offset for each partition, so that lookups never change it."""
         return isinstance(self.at, dict) and min(self.at.values(), default=0) >= 0
 
     @property
@@ -65,7 +65,7 @@ class Position:
 
 
 def starting(given: Mapping[str, str], default: str) -> Position:
-    """Parse the options for the start of a read. `default` applies if no option is set."""
+    """Parse the options for the start of a read. If no option sets the start, the start is `default`."""
     strategy = given.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
     if strategy not in ("error", "latest"):
         raise ConfigError(

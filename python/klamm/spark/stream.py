@@ -5,8 +5,8 @@ Spark keeps one process on the driver for a query, so the state of a reader last
 Therefore both `latestOffset` and `commit` commit the progress of the query to the group of option `commitGroup`.
 
 Spark writes the result of `latestOffset` into the checkpoint before it plans the batch. `latestOffset` therefore checks
-for lost partitions itself. If the result lacked a lost partition, a later batch would read the partition again from
-the start.
+for lost partitions itself. If `latestOffset` left out a missing partition, a later batch would treat the partition as
+new and read it again from the start.
 """
 
 # klamm supports Python 3.10, which does not have `typing.override`.
@@ -83,7 +83,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Return the starting offsets of a query that has no checkpoint yet.
 
-        Spark calls this method twice and needs the same result.
+        Spark calls this method twice, and both calls must return the same offsets.
         """
         if self._initial is None:
             self._initial = self._lookup.resolve(self._options.start, self._lookup.partitions())
@@ -133,7 +133,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @short_errors
     def prepareForTriggerAvailableNow(self) -> None:
-        """Set the end offsets of this run. The next run reads later records."""
+        """Set the end offsets of a run with Trigger.AvailableNow. The next run reads later records."""
         self._target = self._lookup.latest(self._lookup.partitions(running=True))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -199,7 +199,9 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end
 
     def _checked_end(self, begin: Offsets) -> Offsets:
-        """Return the current end of every partition. A partition that is temporarily missing has no new records.
+        """Return the current end of every partition.
+
+        A temporarily missing partition ends at its start offset, so the batch reads no records from it.
 
         Raises:
             DataLossError: A partition is missing or has been replaced, and `failOnDataLoss` is true.
@@ -278,6 +280,9 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lookup.commit(offsets)
 
     def _add_new_partitions(self, start: Offsets, end: Offsets, timeout: float = 0.0) -> Offsets:
-        """Return `start` plus the new partitions of `end`, if they still exist. A new partition starts at its first offset."""
+        """Return `start` plus those new partitions of `end` that still exist.
+
+        A new partition starts at its first offset.
+        """
         new = [tp for tp in end if tp not in start]
         return start | self._lookup.earliest_existing(new, timeout) if new else start

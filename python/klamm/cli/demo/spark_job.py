@@ -25,12 +25,18 @@ JAVA_NEEDED = 17
 """Spark 4 needs Java 17 or later."""
 
 ERROR_LENGTH = 400
-"""Number of characters to print of Spark's error messages, which can be pages long. The log has the whole message."""
+"""Maximum number of characters to print of one Spark error message, which can be pages long.
+
+The log has the whole message.
+"""
 
 
 @contextmanager
 def spark_job(bootstrap: str, source_topic: str, result_topic: str, folder: Path) -> Iterator[SparkJob]:
-    """Run `klamm.cli.demo.driver` in the block. At the end of the block, kill all processes of the driver's session."""
+    """Run `klamm.cli.demo.driver` inside the `with` block.
+
+    At the end of the block, kill all processes of the driver's session.
+    """
     log = folder / "spark.log"
     with signals_deferred() as release, log.open("wb") as log_file:
         process = subprocess.Popen(
@@ -52,8 +58,8 @@ def spark_job(bootstrap: str, source_topic: str, result_topic: str, folder: Path
 def spark_home(folder: Path) -> dict[str, str]:
     """Return an environment variable `SPARK_HOME` that makes Spark's Python processes import the installed PySpark.
 
-    Without the variable, these processes would import a copy of PySpark in a zip file, which has no compiled modules.
-    Each process would then start 0.5 s later.
+    Without `SPARK_HOME`, Spark's Python processes would import PySpark from a zip file, which has no compiled modules.
+    The import from the zip file would delay the start of each process by 0.5 s.
     """
     spec = find_spec("pyspark")
     installed = Path(spec.origin or "").parent if spec is not None else None
@@ -98,8 +104,9 @@ class SparkJob:
 def signals_deferred() -> Iterator[Callable[[], None]]:
     """Defer SIGINT and SIGTERM until the yielded function is called.
 
-    If a signal raised an exception while a process starts, the ID of this process would be lost. The function sets signal
-    handlers instead of a signal mask. A new process would inherit the mask, but Spark ends its workers with SIGTERM.
+    If a signal raised an exception while a process starts, the ID of this process would be lost. The function sets
+    signal handlers instead of a signal mask. A new process would inherit the mask and block SIGTERM, with which Spark
+    ends its workers.
     """
     deferred: list[int] = []
     before = {
@@ -124,7 +131,7 @@ def end_session(leader: int) -> None:
     """Kill every process of the session that `leader` started, and wait until all processes have ended.
 
     The JVM is in the leader's process group. Spark's Python daemon creates its own process group, but stays in the
-    session. Without the kill, each process would end later, when its standard input is closed.
+    session. Without SIGKILL, each process would end only later, when its standard input is closed.
     """
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
@@ -135,7 +142,10 @@ def end_session(leader: int) -> None:
 
 
 def session_members(session: int) -> list[int]:
-    """Return the IDs of the live processes of a session, from Linux's /proc. On other systems, return an empty list."""
+    """Return the IDs of the live processes of a session, from Linux's /proc.
+
+    On systems without /proc, return an empty list.
+    """
     members = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:

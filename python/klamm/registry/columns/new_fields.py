@@ -1,8 +1,8 @@
 """Finds fields that a writer's schema has and a column does not have, so that a reader can refuse the writer's records.
 
-Each function returns the path of the first field that the column does not have, or None. The functions compare nested
-fields only where the writer and the column have the same type. Where the types differ, decoding a value raises an error
-later.
+Each function returns the path of the first field of the writer's schema that the column does not have, or None. The
+functions compare nested fields only if the writer and the column have the same type. If the types of a field differ,
+the functions ignore the field, because decoding its value raises an error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def of_avro(plan: list[Any], path: str = "") -> str | None:
-    """Return the path of the first field that a plan skips.
+    """Return the path of the first field that a decoding plan skips.
 
     Args:
         plan: The result of `klamm.registry.columns.avro.plan`.

@@ -83,7 +83,7 @@ class Protobuf:
 def incompatibilities(reader: Protobuf, writer: Protobuf) -> list[str]:
     """Return the reasons why a new schema (the reader) cannot read the data of an old schema (the writer).
 
-    The list is empty if the new schema can read the data.
+    The list is empty if the new schema can read the data of the old schema.
     """
     new, old = reader.descriptor, writer.descriptor
     if new.package != old.package:

@@ -164,11 +164,11 @@ class DevRegistry:
         | `drop` | the registry closes the connection without a response |
 
         Args:
-            action: One of the actions above.
+            action: `delay`, `error`, `garbage` or `drop`.
             status: HTTP status for the action `error`. Default 500.
             seconds: Duration in seconds for the action `delay`.
-            times: Number of requests to affect. Default 1. With None, the fault affects all requests until a call of
-                `clear_faults`.
+            times: Number of requests to affect. Default 1. With None, the fault affects all requests until the program
+                calls `clear_faults`.
             path: Affect only requests whose path contains this text. Default: all requests.
 
         Raises:
