@@ -33,7 +33,7 @@ RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.ra
 THROTTLED = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 DEFAULTS = "any"
-"""If a plan has this word instead of a directory, the broker chooses the directory."""
+"""If a plan contains `any` instead of a directory, the broker chooses the directory."""
 
 Plan = dict[klamm.TopicPartition, list[int]]
 
@@ -97,8 +97,8 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "verify",
         help="print the progress of a plan, and remove its throttle",
-        description="Print the progress of a plan. When no partition moves any more, remove the throttle. If a move is "
-        "not finished, the exit code is 1.",
+        description="Print the progress of a plan. When no partition of the plan is moving any more, the command "
+        "removes the throttle. If a move is not finished, the exit code is 1.",
     )
     part.add_argument("plan", metavar="PLAN", type=read_plan, help="file with a plan; - is standard input")
     part.add_argument("--keep-throttle", action="store_true", help="do not remove the throttle")
