@@ -4,7 +4,7 @@
 //! records up to the last stable offset, and a list of the aborted transactions among these records. Responses of v0 to
 //! v3 contain records in old formats. Up to v2, the broker returns only the first part of a message that is larger than
 //! the limit, as Kafka did before KIP-74. From v11 on, a client may read from any replica. If the client has a rack,
-//! the leader refers it to a replica in that rack (KIP-392). Fetch sessions (v7) are in
+//! the leader refers the client to a replica in the same rack (KIP-392). Fetch sessions (v7) are in
 //! [`fetch_sessions`](crate::broker::fetch_sessions).
 
 use super::defaults::RespondWith;

@@ -1,7 +1,7 @@
 //! Commits offsets: on request, at every auto-commit interval, and before partitions are revoked.
 //!
-//! The consumer has at most one commit in flight, and merges later commits into the next one. With two commits in
-//! flight, the broker could receive a retry of the older commit after the newer commit.
+//! The consumer has at most one commit in flight, and merges the commits that wait into the next request. With two
+//! commits in flight, the broker could receive a retry of the older commit after the newer commit.
 
 use super::partition::{Partition, PositionState};
 use super::{Consumer, Group, OpPurpose};

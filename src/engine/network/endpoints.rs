@@ -1,8 +1,8 @@
 //! The two types of nodes that a client may talk to: brokers, or the controllers of a KRaft cluster (KIP-919).
 //!
-//! Controllers do not serve Metadata, so the client finds them with DescribeCluster. A request that does not name a
-//! controller goes to the active controller. If the client expects brokers and the address belongs to a
-//! controller, or the reverse, the client reports an error.
+//! Controllers do not serve Metadata, so the client finds controllers with DescribeCluster. A client of controllers
+//! sends each request to the active controller, unless the request names a known controller. If the client expects
+//! brokers and the address belongs to a controller, or the reverse, the client reports an error.
 
 use crate::api::{ErrorCode, Info, describe_cluster, metadata};
 use crate::engine::call::AtLeast;
