@@ -506,7 +506,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     ) -> None:
         """Respond to the next requests of an API with an error, instead of handling the requests.
 
-        A request with more than one partition fails for all partitions.
+        If a request contains more than one partition, every partition gets the error.
 
         Args:
             api: Kafka's name of the API, such as "Produce".

@@ -335,7 +335,7 @@ class Partitions(PartitionCalls):
     def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, timeout: float | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """Return the unfinished moves of these partitions, or by default of all partitions (Kafka 2.4)."""
+        """Return the unfinished moves of the given partitions (default: all partitions). The method needs Kafka 2.4."""
         return run(self._reassignments(partitions, timeout))
 
     def describe_log_dirs(

@@ -331,7 +331,7 @@ class Topics(TopicCalls):
         validate_only: bool = False,
         wait: bool = False,
     ) -> None:
-        """Add partitions to topics. Afterwards, records with the same key can go to another partition than before.
+        """Add partitions to topics. New records can go to a different partition than earlier records with the same key.
 
         Args:
             counts: For each topic, the new total number of partitions, or NewPartitions.
@@ -340,7 +340,7 @@ class Topics(TopicCalls):
             wait: Wait until all brokers know the partitions.
 
         Raises:
-            InvalidPartitionsError: A topic already has that many partitions.
+            InvalidPartitionsError: A topic already has at least the requested number of partitions.
             CombinedError: Several topics were not changed.
         """
         run(self._add_partitions(counts, timeout, validate_only, wait))

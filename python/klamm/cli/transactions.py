@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FIFTEEN_MINUTES = 900_000
 """Default of the brokers' `transaction.max.timeout.ms`."""
 LEASE_MS = 300_000
-"""After a transaction has timed out, the coordinator ends the transaction within this time."""
+"""Maximum time until the coordinator ends a transaction that has timed out, in milliseconds."""
 
 
 def add(commands: Commands) -> None:

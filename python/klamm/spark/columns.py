@@ -77,7 +77,7 @@ class Columns:
         return batches_of(self.wanted, {})
 
     def converter(self, topic: str, partition: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """Return a function that converts a batch of the consumer, from one partition, to a batch for Spark."""
+        """Return a function that converts the consumer's batches, each from one partition, to batches for Spark."""
         constants = {
             "topic": _Constant(pa.scalar(topic, pa.utf8())),
             "partition": _Constant(pa.scalar(partition, pa.int32())),

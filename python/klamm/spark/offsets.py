@@ -62,7 +62,7 @@ def from_json(named: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 
 def format_partitions(partitions: set[Partition]) -> str:
-    """Return the names of partitions for a message, such as `t-0, t-1`."""
+    """Return the names of partitions for an error message, such as `t-0, t-1`."""
     return ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions))
 
 

@@ -85,7 +85,7 @@ class ReadOptions:
 class WriteOptions:
     """Options of a write.
 
-    Spark pickles this object for the executors. Without a topic, the column `topic` names the topic of each row.
+    Spark pickles this object for the executors. If `topic` is None, the column `topic` names the topic of each row.
     """
 
     config: Settings

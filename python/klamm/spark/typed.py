@@ -132,8 +132,8 @@ def _check_shown(registry: Settings) -> None:
 
     `explain()` of a stream shows the values of options. Before Spark 4.2, the log of a write also shows the values of
     options. Spark hides the values of options whose names match `spark.redaction.regex` or
-    `spark.sql.redaction.options.regex`. By default, these expressions match names that contain secret, password, token,
-    access key or url.
+    `spark.sql.redaction.options.regex`. By default, these two expressions match option names that contain secret,
+    password, token, access key or url.
     """
     if "basic.auth.user.info" in registry:
         raise ConfigError(
@@ -241,7 +241,7 @@ class TypedSparkColumns(Columns):
         return self._typed.columns(self._names)
 
     def converter(self, topic: str, partition: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """Return a function that converts a batch of the consumer, from one partition, to a batch for Spark."""
+        """Return a function that converts the consumer's batches, each from one partition, to batches for Spark."""
 
         def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
             arrays = []

@@ -1,8 +1,8 @@
 """Decodes keys and values into typed Arrow columns, with schemas from a registry.
 
 The Rust core decodes whole batches (`src/registry`). This package looks up the schemas that a batch needs, and compiles a plan for
-each schema. A plan tells the core how to decode values. The package then combines all columns into a batch. The modules
-`avro`, `protobuf` and `json_types` contain the code for each format.
+each schema. A plan tells the core how to decode values. The package combines the decoded columns into a batch. The
+modules `avro`, `protobuf` and `json_types` contain the code for each format.
 """
 
 from __future__ import annotations
@@ -409,7 +409,7 @@ class _Column:
             )
 
     async def _first_usable(self, prefixes: list[bytes]) -> bytes | None:
-        """Return the first of the framings whose schema is in the registry, or None."""
+        """Return the first framing whose schema is in the registry, or None."""
         for prefix in prefixes:
             try:
                 await self._registered(prefix)
@@ -419,7 +419,7 @@ class _Column:
         return None
 
     async def _registered(self, prefix: bytes) -> RegisteredSchema:
-        """Look up the schema with the ID that a framing contains."""
+        """Look up the schema whose ID a record's framing contains."""
         assert self._registry is not None  # noqa: S101 - a column without a registry has no framings
         frame = read(prefix, None, id_bytes=self._id_bytes, has_indexes=self._has_indexes)
         if isinstance(frame.schema, bytes):
@@ -540,7 +540,7 @@ class _Column:
         return title if isinstance(title, str) else None
 
     async def _message(self, prefix: bytes) -> Any:
-        """Look up the descriptor of a message type, by the schema ID and the position in a framing."""
+        """Look up the descriptor of a message type, by the schema ID and the position in a record's framing."""
         from klamm.registry.protobuf import parse_schema
 
         registered = await self._registered(prefix)
@@ -552,7 +552,7 @@ class _Column:
         return await self._registry._resolve(registered.schema)  # noqa: SLF001
 
     async def _plan(self, prefix: bytes) -> list[Any]:
-        """Look up the schema that a framing names, and create the plan for this schema."""
+        """Look up the schema that a record's framing names, and create the plan for this schema."""
         registered = await self._registered(prefix)
         try:
             plan, new = await self._plan_and_new_field(registered, prefix)

@@ -39,8 +39,8 @@ class TypedRows:
 
     Args:
         topic: Topic of all records.
-        data: Arrow data. Without a column `value`, the value consists of all columns that are not a part of a Kafka
-            record, such as the timestamp.
+        data: Arrow data. If `data` has no column `value`, the value consists of all columns except the key, the
+            timestamp and other fields of a Kafka record.
         options: How keys and values are encoded.
 
     Raises:
