@@ -30,8 +30,9 @@ class ValueFormat(TypedDict, total=False):
         registry: Schema registry, as a client, an address or a dict with the client's configuration. JSON needs no
             registry if you pass `value_schema`.
         value_schema: Schema of the value column: "latest" (the default), a version number of the topic's subject, a
-            `Schema`, or the text of a schema. For JSON, a `pyarrow.Schema` or "infer" is also possible. For Protobuf, a
-            generated class is also possible. By default, `send_arrow` derives the schema from the column.
+            `Schema`, or the text of a schema. For JSON, `value_schema` can also be a `pyarrow.Schema` or "infer". For
+            Protobuf, `value_schema` can also be a generated class. By default, `send_arrow` derives the schema from the
+            column.
         key_schema: Schema of the key column. `key_schema` accepts the same values as `value_schema`.
         flatten: Whether each field of a struct becomes a column of its own.
         on_error: What to do if klamm cannot decode a key or value. "raise" raises a `DeserializationError`, and "null"

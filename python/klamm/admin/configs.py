@@ -353,7 +353,7 @@ class Configs(ConfigCalls):
         `incremental_alter_configs`, this method also works with brokers before Kafka 2.3.
 
         Args:
-            configs: For each resource, all its settings.
+            configs: For each resource, the values of all its settings.
             timeout: Seconds to wait.
             validate_only: Only check whether the settings can be changed.
 

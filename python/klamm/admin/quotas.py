@@ -23,7 +23,7 @@ class QuotaName(Enum):
     DEFAULT = "default"
     """The default for all users, client IDs or IP addresses without a quota of their own."""
     ANY = "any"
-    """Any name. Only filters can use this value."""
+    """Any name. Only filters can use `ANY`."""
 
 
 @dataclass(frozen=True)

@@ -250,8 +250,8 @@ class Transactions(TransactionCalls):
     ) -> None:
         """Abort a transaction that hangs in a partition and that the coordinator does not know (Kafka 3.0).
 
-        `describe_producers` returns the producer ID and the two epochs. If the coordinator knows the transaction, use
-        `fence_producers` instead.
+        `describe_producers` returns the producer ID, the producer epoch and the coordinator epoch. If the coordinator
+        knows the transaction, use `fence_producers` instead.
 
         Args:
             partition: The partition.

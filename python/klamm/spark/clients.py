@@ -58,7 +58,7 @@ def producer(config: dict[str, str]) -> Iterator[klamm.Producer]:
 def group_admin(config: dict[str, str]) -> Iterator[GroupAdmin]:
     """Provide an admin client for offsets of groups with this configuration, if possible from the cache.
 
-    The client serves tasks of any group, so all exactly-once tasks of a worker share its connections.
+    The client serves tasks of any group, so all exactly-once tasks of a worker share the client's connections.
     """
     from klamm.spark.group_admin import GroupAdmin  # only exactly-once writes need this import
 

@@ -82,8 +82,8 @@ def foreach_batch(options: Mapping[str, Any] | None = None, /, **more: Any) -> C
     """Return a function for Spark's `foreachBatch` that writes each micro-batch to Kafka.
 
     Your own function for `foreachBatch` can also call the returned function. With exactly-once delivery, your function
-    can write each micro-batch to a topic only once. To write more than one frame, set option `txnAppId` to a different
-    name for each write.
+    can write each micro-batch to a topic only once. To write more than one DataFrame in a micro-batch, set option
+    `txnAppId` to a different name for each write.
 
     Args:
         options: Options of the write, such as `kafka.bootstrap.servers`, `topic` and `delivery`.

@@ -92,7 +92,10 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return one limit for a micro-batch, because Spark requires exactly one. `latestOffset` applies all limits."""
+        """Return one limit for a micro-batch, because Spark requires exactly one.
+
+        `latestOffset` applies all limits of the query.
+        """
         limits = self._options.limits
         if limits.max_offsets is not None:
             return ReadMaxRows(limits.max_offsets)
