@@ -44,8 +44,9 @@ class NewTopic:
     assignments: Sequence[Sequence[int]] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.partitions, str) and not self.partitions.isdigit():
-            hint = f"the name is the key of the dict: create_topics({{{self.partitions!r}: NewTopic(3)}})"
+        given: object = self.partitions
+        if isinstance(given, str) and not given.isdigit():
+            hint = f"the name is the key of the dict: create_topics({{{given!r}: NewTopic(3)}})"
             raise ArgumentError("NewTopic() takes the number of partitions, and not the name of the topic", hint=hint)
 
 
