@@ -27,7 +27,7 @@ KafkaError                      base class; .hint says what to do
 
 Each subclass of `BrokerError` has the name of its error code: UNKNOWN_TOPIC_OR_PARTITION is
 `UnknownTopicOrPartitionError`. klamm creates a subclass from the core's table of error codes when a program first uses
-the subclass. Type checkers read the class names at the end of this file, and a test compares these names with the
+the subclass. Type checkers read the class names at the end of this file. A test compares these names with the core's
 table. An error with an unknown code is a plain `BrokerError`.
 """
 

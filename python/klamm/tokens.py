@@ -31,4 +31,5 @@ class Token:
 
 
 TokenProvider: TypeAlias = "Callable[[], Token | tuple[str, float]]"
-"""A function that returns a Token or a tuple `(token, expires_at)`. Functions written for confluent-kafka also work."""
+"""A function that returns a Token or a tuple `(token, expires_at)`. The tuple may also have the four parts of
+confluent-kafka: `(token, expires_at, principal, extensions)`."""

@@ -1,5 +1,5 @@
-//! RenewDelegationToken (39): extends the life of a token, up to its maximum lifetime (KIP-48). The owner or a renewer
-//! of the token sends RenewDelegationToken to the controller.
+//! RenewDelegationToken (39): sets a new expiry time for a token, up to the token's maximum lifetime (KIP-48). The
+//! owner or a renewer of the token sends RenewDelegationToken to the controller.
 //!
 //! * v1: the broker responds before it throttles the client
 //! * v2: flexible

@@ -1,6 +1,6 @@
 //! Detects forks. A child process has the parent's memory but none of its threads. In the child process, a client that
 //! was created before the fork would therefore never respond. The language binding reports each fork to this module. In
-//! the child process, every call on a client of the parent process fails at once.
+//! the child process, every call except `close` on a client of the parent process fails at once.
 
 use super::{Error, ErrorKind};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

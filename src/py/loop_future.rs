@@ -2,8 +2,8 @@
 //!
 //! A `LoopFuture` implements the part of asyncio's Future that tasks use. An asyncio Future resumes its task through
 //! the loop's queue, which costs one more turn of the loop and a system call. A `LoopFuture` is faster than an asyncio
-//! Future, because the callback of the loop waker resumes the task directly. `event_loop.rs` creates the futures and
-//! calls [`Waits::complete`].
+//! Future, because the callback of the [loop waker](super::event_loop) resumes the task directly. `event_loop.rs`
+//! creates the futures and calls [`Waits::complete`].
 
 use super::wait_source::WaitSource;
 use pyo3::exceptions::PyStopIteration;

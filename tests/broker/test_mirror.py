@@ -136,7 +136,7 @@ def test_following_continues_when_the_old_broker_is_back(broker, topic):
         ):
             assert next(iter(consumer)).value == b"first"
             running.kill(1)
-            assert b"continues when the old broker is back" in process.stderr.readline()
+            assert b"the copy continues when the old broker responds" in process.stderr.readline()
             running.start(1)
             old.fill([b"second"], 0)
             assert next(iter(consumer)).value == b"second"

@@ -130,7 +130,7 @@ def run(args: argparse.Namespace, _: Output) -> int:
 
 
 def open_input(name: str, form: str | None) -> BinaryIO:
-    """Open standard input, a file, or the argument's own hex or base64 text."""
+    """Return the input as a binary file: standard input, the file `name`, or the bytes of `name` as hex or base64 text."""
     hint = "pass the name of a file, hex text, or base64 text"
     if not name:
         raise CommandError("INPUT is empty", hint)

@@ -200,7 +200,7 @@ def translate(
 def target_offset(probe: klamm.Consumer, tp: klamm.TopicPartition, wanted: int) -> int:
     """Return the target offset of the first record whose source offset is at least `wanted`.
 
-    If all source offsets are lower, return an offset after the last copied record.
+    If all source offsets are below `wanted`, return an offset after the last copied record.
     """
     low, end = probe.beginning_offsets([tp])[tp], probe.end_offsets([tp])[tp]
     high = end

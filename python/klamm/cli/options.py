@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
     """A parser that accepts the options of a command or action also before the name of the command or action."""
 
     parts: Mapping[str, Parser] = {}
-    """Parsers of the commands or actions by name."""
+    """Maps the name of each command or action to its parser."""
 
     def __init__(self, **options: Any) -> None:
         # Otherwise, argparse would accept a misspelled option as an abbreviation, such as `--form` for `--format`.

@@ -1,5 +1,5 @@
 //! Types that all group protocols use: the fields that identify a member in a request, and an error with its message.
-//! The file also defines the client address, which is the same for all members.
+//! The file also defines the host that the dev broker reports for every group member.
 
 use crate::api::ErrorCode;
 
