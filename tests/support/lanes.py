@@ -1,12 +1,12 @@
 """The three lanes of the test suite, as the pytest option `--lane`.
 
-* `fast`: unit tests and tests against the dev broker. They need neither Java nor Spark.
+* `fast`: unit tests and tests against the dev broker, without the cases of `NOT_FAST`. They need neither Java nor Spark.
 * `standard`, the default: also Apache Kafka, Spark and old releases, without the rare tests.
 * `nightly`: only the rare tests, which match the patterns of `NIGHTLY`.
 * `all`: everything.
 
-Each pattern names the cases that leave the standard lane. `tests/unit/test_lanes.py` fails for a pattern that matches no
-test, so the table cannot go stale.
+Each pattern of `NIGHTLY` names the cases that leave the standard lane, and each pattern of `NOT_FAST` the cases that
+leave the fast lane. `tests/unit/test_lanes.py` fails for a pattern that matches no test, so the tables cannot go stale.
 """
 
 from __future__ import annotations
@@ -56,6 +56,14 @@ NIGHTLY = {
 JAVA = r"^tests/(spark|matrix|soak)/|\[(\S+-)?real\b"
 """Tests that the fast lane deselects. Other tests that start Java find none in this lane and are skipped."""
 
+NOT_FAST = {
+    r"broker/test_demo\.py::": "the demo, which starts Spark",
+    r"unit/test_lanes\.py::": "the lanes, whose tests collect the whole suite",
+    r"docs/test_programs\.py::test_mypy_strict_accepts_the_programs": "the types of the programs in the docs",
+    r"broker/test_registry_bad_input\.py::test_random_avro_values_come_back": "random Avro values",
+}
+"""Cases that take too long for the fast lane. The standard lane runs them."""
+
 
 def add_option(parser: pytest.Parser) -> None:
     """Add `--lane`."""
@@ -77,7 +85,7 @@ class Lane:
         is_rare = any(re.search(pattern, test) for pattern in NIGHTLY)
         if self.name == "nightly":
             return is_rare
-        return not is_rare and not (self.name == "fast" and re.search(JAVA, test))
+        return not is_rare and not (self.name == "fast" and any(re.search(each, test) for each in (JAVA, *NOT_FAST)))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -23,8 +23,8 @@ def collected():
     return [line for line in ended.stdout.splitlines() if "::" in line]
 
 
-@pytest.mark.parametrize("pattern", lanes.NIGHTLY)
-def test_every_pattern_of_rare_tests_matches_some(collected, pattern):
+@pytest.mark.parametrize("pattern", [*lanes.NIGHTLY, *lanes.NOT_FAST])
+def test_every_pattern_of_a_lane_matches_some(collected, pattern):
     assert any(re.search(pattern, test) for test in collected)
 
 
