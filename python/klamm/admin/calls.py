@@ -62,7 +62,7 @@ ANY_VERSION = (0, 32767)
 CHANGE_MS = 30_000
 """Time that the controller may take for a change, in milliseconds."""
 UNKNOWN_TOPIC_GRACE = 0.7
-"""Seconds to wait for a topic that brokers do not know yet. Brokers learn of a new topic within this time."""
+"""Seconds to wait for a topic that brokers do not know yet. Brokers usually learn of a new topic within this time."""
 LEADER_TIMEOUT = 10.0
 """Seconds to wait for the response of a partition leader before klamm looks for a new leader."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0

@@ -56,7 +56,7 @@ class Admin(
 
     Args:
         bootstrap_servers: Addresses of brokers, as `"host:port,host:port"` or as a list. A dict of Kafka's dotted
-            configuration keys also works. With the key `bootstrap_controllers` instead of `bootstrap_servers`, the
+            configuration keys also works. With the setting `bootstrap_controllers` instead of `bootstrap_servers`, the
             client talks to the controllers of a KRaft cluster (Kafka 3.7).
         stats_cb: Function that is called with statistics, as for `klamm.Producer`.
         on_error: Function that is called with an error while no broker is reachable, or while a broker refuses the

@@ -289,7 +289,7 @@ class Clusters(ClusterCalls):
     def describe_cluster(
         self, timeout: float | None = None, *, fenced: bool = False, authorized_operations: bool = False
     ) -> ClusterDescription:
-        """Return the cluster ID, the active controller and the brokers.
+        """Return the cluster ID, the controller and the brokers.
 
         If the client talks to controllers, return all controllers in place of the brokers.
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from klamm.legacy.messages import Part
 
-_HEADERS_SIZE = 1 << 20  # bytes of a response besides messages: the headers of its parts, or a list of offsets
+_HEADERS_SIZE = 1 << 20  # maximum bytes of a response besides messages: the headers of its parts, or a list of offsets
 
 
 def address(text: str) -> tuple[str, int]:

@@ -60,7 +60,7 @@ class GroupConsumer07(Closing):
     """A member of a Kafka 0.7 consumer group. Other members of the group may be Java consumers.
 
     A background thread registers the member, watches the group for changes, and releases and claims partitions. If the
-    ZooKeeper session expires, the member releases its partitions at once.
+    ZooKeeper session expires, the member stops reading its partitions at once.
 
     **Delivery guarantee.** Each message is delivered at least once. A message is finished when the application asks for
     the next message. Messages that were compressed together count as finished together. The consumer commits offsets of
@@ -377,7 +377,8 @@ class GroupConsumer07(Closing):
                 messages of reachable brokers.
             KafkaTimeoutError: A broker did not respond within the `timeout` of the constructor. The next `poll` returns
                 messages of brokers that respond.
-            ConfigError: No broker registered in ZooKeeper within the `timeout` of the constructor.
+            ConfigError: The member had no partition for the `timeout` of the constructor, and no broker has ever
+                registered in this ZooKeeper.
             ClosedError: This consumer is closed.
             KafkaError: The membership has failed, two members have the same id, or klamm cannot read the expression of
                 a member. Unless the membership has failed, you can call `poll` again.
@@ -437,7 +438,7 @@ class GroupConsumer07(Closing):
             raise error
 
     def _check_brokers(self) -> None:
-        """Raise an error if the member has no partition because no broker has registered in ZooKeeper."""
+        """Raise an error if the member has no partition because no broker has ever registered in ZooKeeper."""
         now = time.monotonic()
         if self._readers.assigned:
             self._idle_at = float("inf")

@@ -70,8 +70,8 @@ class Producer07(Closing):
     producer has written the message to the socket. By default, `send` returns after it has written the message. With
     `batch_messages` above 1, only `flush` guarantees that all messages are written. A broker rejects a message by
     closing the connection. The broker then loses all messages that it has not yet read from the connection. The
-    producer notices the closed connection at the next write at the earliest. The producer then raises `NetworkError`
-    with the number of messages that may be lost. klamm does not send lost messages again, so there are no duplicates.
+    producer notices the closed connection at the next write at the earliest. It then raises `NetworkError` with the
+    number of messages that may be lost. klamm does not send lost messages again, so there are no duplicates.
 
     `flush(confirm=True)` also sends each broker a request to which the broker responds. When `flush(confirm=True)`
     returns, the brokers have read all messages and rejected none. There is one exception: a broker of 0.7.2 silently

@@ -7,10 +7,9 @@
         .load()
     )
 
-klamm is a Python data source. The data source has the option names, the schema and the offsets of Spark's own Kafka
-connector, so a job only has to replace `format("kafka")` with `format("klamm")`. klamm and Spark exchange rows as Arrow
-batches. Spark finds the data source through the package `pyspark_klamm`. If Spark does not find the data source, call
-`register`.
+klamm is a Python data source with the option names, the schema and the offsets of Spark's own Kafka connector, so a
+job only has to replace `format("kafka")` with `format("klamm")`. klamm and Spark exchange rows as Arrow batches. Spark
+finds the data source through the package `pyspark_klamm`. If Spark does not find this package, call `register`.
 
 The modules, in the order in which Spark's calls and the data pass through them:
 

@@ -1,7 +1,7 @@
 """Turns options that begin with `kafka.` into the configuration of a klamm client.
 
-Spark's connector passes these options to the Java client, which warns about unknown keys. klamm's client raises an error
-for unknown keys. Some keys of the Java client do not exist in klamm. If an unsupported key only affects tuning or
+Spark's connector passes these options to the Java client, which warns about unknown keys. klamm's client raises an
+error for unknown keys. Some keys of the Java client do not exist in klamm. If an unsupported key only affects tuning or
 reporting, klamm ignores the key with a warning, so that existing jobs run unchanged. If an unsupported key affects
 trust, identity or the partition of a record, klamm raises an error. The error's hint says what to use instead.
 """
@@ -58,9 +58,9 @@ ROLES = {name: set(roles) for key, aliases, *_, roles, _ in config_keys() for na
 
 # A query with a misspelled topic name must not create a topic. Only Spark stores the positions of a query.
 # A read at an offset that no longer exists must raise an error, so that option failOnDataLoss decides what happens.
-# A task reads one partition, so it fetches more bytes at a time than other consumers. Fetches above 2 MiB are not faster,
-# and need several times their size in memory after decompression. `queued.max.bytes` limits the records that the consumer
-# reads ahead. tests/spark/test_memory.py needs this limit.
+# A task reads one partition, so it fetches more bytes at a time than other consumers. Fetches above 2 MiB are not
+# faster, and need several times their size in memory after decompression. `queued.max.bytes` limits the records that
+# the consumer reads ahead. tests/spark/test_memory.py needs this limit.
 READ_DEFAULTS = {
     "allow.auto.create.topics": "false",
     "auto.offset.reset": "none",
@@ -69,8 +69,8 @@ READ_DEFAULTS = {
     "queued.max.bytes": "16777216",
 }
 
-# A task sends its rows as fast as it can and then flushes, so larger batches cost no latency. Buffered records need memory
-# in addition to the worker's rows. The producer's default buffer of 64 MiB is not faster.
+# A task sends its rows as fast as it can and then flushes, so larger batches cost no latency. Buffered records need
+# memory in addition to the worker's rows. The producer's default buffer of 64 MiB is not faster.
 WRITE_DEFAULTS = {
     "batch.size": "262144",
     "buffer.memory": "16777216",
@@ -109,7 +109,8 @@ REJECTED = {
     },
 }
 
-# Names of Java's own partitioner classes. klamm's producer has the same partitioners, but cannot run other Java classes.
+# Names of Java's own partitioner classes. klamm's producer has the same partitioners, but cannot run other Java
+# classes.
 ACCEPTED_VALUES = {"partitioner.class": frozenset(value for key, value, _ in alias_values() if key == "partitioner")}
 
 _PEM = (

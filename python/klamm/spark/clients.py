@@ -1,9 +1,9 @@
 """Caches the Kafka clients of a Spark worker between tasks.
 
 Spark forks its Python workers and reuses them, and a forked process must not use the clients of its parent. Therefore
-clients are never created at import and never pickled, and the cache key includes the process ID. A task removes a client
-from the cache while it uses the client, so two tasks never share a client. The task puts the client back into the cache only on success:
-after a failure, the client's buffers may hold records of the failed task.
+clients are never created at import and never pickled, and the cache key includes the process ID. A task removes a
+client from the cache while it uses the client, so two tasks never share a client. The task puts the client back only on
+success: after a failure, the client's buffers may hold records of the failed task.
 
 This module also prepares the process: it tunes garbage collection and the use of address space.
 """
@@ -81,9 +81,10 @@ def prepare_process() -> None:
 
     klamm's functions for Spark call this function first.
 
-    * The function excludes loaded modules from garbage collection. Spark's processes collect garbage after each call, and
-      scanning all modules takes 14 ms of CPU time (measured).
-    * If virtual memory is limited (`spark.executor.pyspark.memory`), the function lets all threads allocate from one arena.
+    * The function excludes loaded modules from garbage collection. Spark's processes collect garbage after each call,
+      and scanning all modules takes 14 ms of CPU time (measured).
+    * If virtual memory is limited (`spark.executor.pyspark.memory`), the function lets all threads allocate from one
+      arena.
     """
     if SPARK_PROCESS in sys.modules:
         _use_one_arena()

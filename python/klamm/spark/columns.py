@@ -68,7 +68,7 @@ class Columns:
 
     @property
     def wanted(self) -> list[str]:
-        """Return the names of the columns to request from the consumer. The list always contains `offset`."""
+        """Return the columns to request from the consumer. `offset` is always included, to show progress."""
         position_columns = ("topic", "partition", "offset")
         return ["offset", *(KLAMM_NAMES.get(name, name) for name in self.schema.names if name not in position_columns)]
 
@@ -77,7 +77,7 @@ class Columns:
         return batches_of(self.wanted, {})
 
     def converter(self, topic: str, partition: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """Return a function that converts the consumer's batches, each from one partition, to batches for Spark."""
+        """Return a function that converts the consumer's batches of one partition to batches for Spark."""
         constants = {
             "topic": _Constant(pa.scalar(topic, pa.utf8())),
             "partition": _Constant(pa.scalar(partition, pa.int32())),

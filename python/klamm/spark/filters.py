@@ -1,8 +1,8 @@
 """Narrows a batch read to the partitions and offsets that Spark's filters allow.
 
-This module only skips records that cannot match, because Spark checks every row again. The module ignores filters of
-unknown types. A filter on timestamps can raise the start offset. A filter on timestamps cannot lower the end offset,
-because later records may have earlier timestamps.
+Spark checks every row again. Therefore, this module only skips records that cannot match, and ignores filters of
+unknown types. A filter on timestamps can raise the start offset, but it cannot lower the end offset, because later
+records may have earlier timestamps.
 """
 
 from __future__ import annotations

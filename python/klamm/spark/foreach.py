@@ -1,8 +1,8 @@
 """Writes streams in every output mode, through Spark's `foreachBatch`.
 
-Spark rejects output mode update for the sinks of Python data sources. `foreachBatch` supports output mode update: Spark
-passes each micro-batch to a function on the driver, which writes the rows as a batch. The functions in this module
-write with `format("klamm")`.
+Spark rejects output mode update for the sinks of Python data sources. `foreachBatch` supports this mode: Spark passes
+each micro-batch to a function on the driver, which writes the rows as a batch. The functions in this module write with
+`format("klamm")`.
 
 For exactly-once delivery, these functions pass the ID of the query and the number of the micro-batch as options
 `txnAppId` and `txnVersion` to the module `exactly_once`. `writeStream.format("klamm")` uses the same query ID and
@@ -43,14 +43,15 @@ def write_stream(
 ) -> StreamingQuery:
     """Start a streaming query that writes to Kafka in any output mode, including update.
 
-    The options and guarantees are the same as for `writeStream.format("klamm")`. For the output modes append and complete,
-    prefer `writeStream.format("klamm")`.
+    The options and guarantees are the same as for `writeStream.format("klamm")`. For the output modes append and
+    complete, prefer `writeStream.format("klamm")`.
 
     Args:
         frame: Streaming DataFrame with the rows to write.
         options: Options of the write, such as `kafka.bootstrap.servers`, `topic`, `delivery` and `checkpointLocation`.
         output_mode: `update`, `append` or `complete`.
-        trigger: Arguments of Spark's `trigger`, such as `{"processingTime": "10 seconds"}`. Default: no pause between batches.
+        trigger: Arguments of Spark's `trigger`, such as `{"processingTime": "10 seconds"}`. Default: no pause between
+            batches.
         query_name: Name of the query in Spark's reports.
         **more: More options, which override `options`.
 
@@ -145,7 +146,7 @@ def _query_and_run(frame: DataFrame) -> tuple[str | None, str | None]:
 
 
 def _check_is_only_write(frame: DataFrame, batch_id: int, write: _Write) -> None:
-    """Raise an error if the query has already written different rows of this micro-batch to the topic.
+    """Raise an error if different rows of this micro-batch were already written to the topic as the same application.
 
     Without the error, klamm would treat the different rows as a repeated write, and skip them. The check allows equal
     rows, because the program may repeat a write after a failure.

@@ -1,8 +1,9 @@
-"""Reads from brokers of Kafka 0.6 and 0.7 in one batch, if option `kafka.protocol` is set.
+"""Runs batch reads from brokers of Kafka 0.6 and 0.7, which option `kafka.protocol` selects.
 
-A read uses one broker, because each broker numbers its own partitions from 0. Offsets count bytes, so a range can only be divided at
-the starts of log segments, which brokers list. Rows have no key and no timestamp. As with `klamm mirror`, the headers of a row are
-source.broker, source.partition, source.offset, and source.index for messages that were compressed together.
+A read uses one broker, because each broker numbers its own partitions from 0. Offsets count bytes, so a range can only
+be divided at the starts of log segments, which brokers list. Rows have no key and no timestamp. As with `klamm mirror`,
+the headers of a row are source.broker, source.partition, source.offset, and source.index for messages that were
+compressed together.
 """
 
 # klamm supports Python 3.10, which does not have `typing.override`.

@@ -317,11 +317,12 @@ MISMATCHES = {
     "endingOffsetsByTimestamp": "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED",
 }
 
-# After this time in seconds, klamm considers a missing partition deleted. Brokers learn about topics in less time, and
-# a small cluster restarts in less time.
+# klamm considers a missing partition deleted only after this time in seconds. Brokers learn about topics in less time,
+# and a small cluster restarts in less time.
 GONE_SECONDS = 30.0
 
-# Seconds between requests for latest offsets. Spark needs 60 to 100 ms for the smallest micro-batch, so only idle streams wait.
+# Seconds between requests for latest offsets. Spark needs 60 to 100 ms for the smallest micro-batch, so only idle
+# streams wait.
 MIN_INTERVAL = 0.05
 
 # Timeout of a commit in seconds. The timeout is short, because a query must not wait long for a commit that only

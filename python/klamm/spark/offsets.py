@@ -47,7 +47,7 @@ class DataLossError(KafkaError):
 
 
 def to_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Convert offsets to the JSON object that Spark stores in its checkpoint: partition numbers and offsets by topic."""
+    """Convert offsets to the JSON object that Spark stores in its checkpoint: for each topic, offsets by partition."""
     named: dict[str, dict[str, int]] = {}
     for topic, number in sorted(offsets):
         named.setdefault(topic, {})[str(number)] = offsets[topic, number]

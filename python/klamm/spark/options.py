@@ -1,10 +1,10 @@
 """Parses and checks the options of reads and writes, before anything runs.
 
-Spark's own Kafka connector has options with the same names. Spark passes the names in lower case, and error messages show the
-names in their usual spelling. An unknown option is an error. If klamm ignored unknown options, a job with a misspelled
-`startingOffsets` would read the whole topic. Reads accept the options of writes, and writes accept the options of
-reads, because jobs often use one dict of options. The module `client_options` handles options that begin with `kafka.`,
-and the module `positions` parses positions.
+Spark's own Kafka connector has options with the same names. Spark passes the names in lower case, and error messages
+show the names in their usual spelling. An unknown option is an error. If klamm ignored unknown options, a job with a
+misspelled `startingOffsets` would read the whole topic. Reads accept the options of writes, and writes accept the
+options of reads, because jobs often use one dict for both. The module `client_options` handles options that begin with
+`kafka.`, and the module `positions` parses positions.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ def _whole(given: Settings, option: str, default: int, least: int = 0, most: int
 
 
 def _duration(given: Settings, option: str, default: str) -> float:
-    """Parse a duration in Spark's syntax, such as `500ms`, `10s`, `15m`, `2h` or `1d`. A plain number means milliseconds."""
+    """Parse a duration in Spark's syntax, such as `500ms`, `10s`, `15m`, `2h` or `1d`. A number means milliseconds."""
     text = given.get(option.lower(), default).strip().lower()
     match = re.fullmatch(r"(\d+)\s*([a-z]*)", text)
     number = whole_number(match[1]) if match else None

@@ -1,8 +1,8 @@
 """Turns Spark's progress reports into rows with throughput and lag, and logs the rows to a file.
 
-Spark has no metrics for Python data sources. The number of records is Spark's own count. The number of bytes comes from an
-observation that `observed` adds to the query. Lag is the difference between the latest offsets and the end offsets of the
-batch. The data source reports the latest offsets and the end offsets.
+Spark has no metrics for Python data sources. The number of records is Spark's own count. The number of bytes comes from
+an observation that `observed` adds to the query. Lag is the difference between the latest offsets and the end offsets
+of the batch. The data source reports both.
 """
 
 # klamm supports Python 3.10, which does not have `typing.override`.
@@ -65,7 +65,7 @@ def measured(report: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         A row with the keys `time`, `query`, `run`, `batch`, `seconds`, `records`, `bytes`, `lag` and `late`. `bytes` is
         None if the query does not use `observed`. `lag` is the number of records that are not read yet, or None if no
-        source reports offsets. `late` is the number of rows that the watermark dropped.
+        source reports latest offsets. `late` is the number of rows that the watermark dropped.
     """
     seen = report["observedMetrics"].get(OBSERVATION)
     return {
@@ -91,9 +91,9 @@ def source_metrics(source: Mapping[str, Any]) -> dict[str, str]:
         source: An element of `sources` of a progress report, such as `query.lastProgress["sources"][0]`.
 
     Returns:
-        The metrics `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest` over all partitions. The
-        dict is empty if the report has no latest offsets. Reports have no latest offsets before Spark 4.2, for a batch
-        that Spark repeats after a crash, and for a source that does not read from Kafka.
+        The metrics `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest` over all partitions.
+        The dict is empty if the report has no latest offsets. Reports have no latest offsets before Spark 4.2, for a
+        batch that Spark repeats after a crash, and for a source that does not read from Kafka.
 
     Example:
         source_metrics(query.lastProgress["sources"][0])["maxOffsetsBehindLatest"]
@@ -128,7 +128,8 @@ def _reached_and_latest(source: Mapping[str, Any]) -> tuple[Offsets | None, Offs
 def _offsets(text: str | None) -> Offsets | None:
     """Parse offsets of partitions.
 
-    Return None if the text does not contain offsets of Kafka partitions. PySpark uses the text `None` for missing offsets.
+    Return None if the text does not contain offsets of Kafka partitions. PySpark uses the text `None` for missing
+    offsets.
     """
     with suppress(ValueError):
         offsets_by_topic = None if text is None else json.loads(text)

@@ -1,8 +1,8 @@
 """Plans and runs batch reads. Streams share the code that plans tasks on the driver and reads records on an executor.
 
-Spark copies reader objects to the planning process and to every worker. Therefore an `InputPartition` contains the whole
-input of its task, and each process creates its own connections. If a task cannot read offsets because they are missing,
-option `failOnDataLoss` decides whether the task fails.
+Spark copies reader objects to the planning process and to every worker. Therefore an `InputPartition` contains the
+whole input of its task, and each process creates its own connections. If a task cannot read offsets because they are
+missing, option `failOnDataLoss` decides whether the task fails.
 """
 
 # klamm supports Python 3.10, which does not have `typing.override`.
@@ -250,9 +250,9 @@ def report_loss(options: ReadOptions, subclass: str, message: str) -> None:
     log.warning("[%s] %s; continuing because failOnDataLoss is false", condition, message)
 
 
-# Maximum size of a batch. Batches of 8,000 to 64,000 rows are equally fast, and batches of 256,000 rows are slower. A worker holds
-# a few batches at a time, so a batch has a limit in bytes too. Without this limit, records of 10 kB that were compressed to a tenth
-# needed 300 MB.
+# Maximum size of a batch. Batches of 8,000 to 64,000 rows are equally fast, and batches of 256,000 rows are slower. A
+# worker holds a few batches at a time, so a batch has a limit in bytes too. Without this limit, records of 10 kB that
+# were compressed to a tenth needed 300 MB.
 BATCH_ROWS = 65_536
 BATCH_BYTES = 8 << 20
 

@@ -51,7 +51,7 @@ class KlammDataSource(datasource.DataSource):
 
     @short_errors
     def schema(self) -> StructType:
-        """Return the schema of a read. Check the options and the configuration too, because Spark calls this method first."""
+        """Return the schema of a read. Also check options and configuration, because Spark calls this method first."""
         clients.prepare_process()
         options = read_options(Settings(self.options))
         if options.protocol is None:

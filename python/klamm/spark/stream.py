@@ -117,10 +117,10 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return to_json(self._known)
         begin = from_json(start)
         if begin == self._initial:
-            # Spark's checkpoint stores the end of each batch, but not the start of the first batch. If a query fails in its
-            # first batch, its next run would look up the start again, at a newer end of the topic or after deleted records, and
-            # would skip records. So the first batch is empty and only stores the start. Two cases need no empty batch:
-            # Trigger.Once has a single batch, and a start that is given in offsets does not change.
+            # Spark's checkpoint stores the end of each batch, but not the start of the first batch. If a query fails in
+            # its first batch, its next run would look up the start again, at a newer end of the topic or after deleted
+            # records, and would skip records. So the first batch is empty and only stores the start. Two cases need no
+            # empty batch: Trigger.Once has a single batch, and a start that is given in offsets does not change.
             is_only = isinstance(limit, ReadAllAvailable) and not self._options.start.follows_end
             if self._first_batch_is_empty and not is_only:
                 self._first_batch_is_empty = False
@@ -195,8 +195,8 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         elif all(target.get(tp, -1) >= offset for tp, offset in begin.items()):
             end = target
         else:
-            # The query starts after the fixed end. Either the query starts at `latest` and records or partitions were added in
-            # the meantime, or the fixed end came from a broker with stale state.
+            # The query starts after the fixed end. Either the query starts at `latest` and records or partitions were
+            # added in the meantime, or the fixed end came from a broker with stale state.
             end = self._target = self._checked_end(begin)
         self._latest = end
         return end
@@ -219,7 +219,8 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "PARTITION_OFFSET_CHANGED",
                 f"the topic of these partitions was deleted and created again: {format_partitions(replaced)}",
             )
-            # The end of this batch lacks the partitions of the old topic. The next batch reads the new topic from its beginning.
+            # The end of this batch lacks the partitions of the old topic. The next batch reads the new topic from its
+            # beginning.
             end = {tp: end[tp] for tp in end if tp not in replaced}
         missing = begin.keys() - end.keys() - replaced
         if missing - self._missing_since.keys():

@@ -1,7 +1,8 @@
 """Handles columns whose types come from a schema registry: their options, their schema and their conversion for Spark.
 
-The driver requests the schema of a column from the registry, and sends the text of the schema with the tasks. All tasks of a query
-therefore use the same schema. `klamm.registry.columns` decodes records. This module converts types that Spark does not support.
+The driver requests the schema of a column from the registry, and sends the text of the schema with the tasks. All tasks
+of a query therefore use the same schema. `klamm.registry.columns` decodes records. This module converts types that
+Spark does not support.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def typed_options(  # noqa: C901
         given: The options of the query.
         boolean: Function that parses an option whose value is true or false.
         default: Schema of a field for which no option sets a schema. With None, a write derives the schema from the
-            rows.
+            types of its columns.
 
     Raises:
         ConfigError: An option is invalid, or contradicts another option.
@@ -130,10 +131,9 @@ def typed_options(  # noqa: C901
 def _check_shown(registry: Settings) -> None:
     """Reject credentials in options whose values Spark shows.
 
-    `explain()` of a stream shows the values of options. Before Spark 4.2, the log of a write also shows the values of
-    options. Spark hides the values of options whose names match `spark.redaction.regex` or
-    `spark.sql.redaction.options.regex`. By default, these two expressions match option names that contain secret,
-    password, token, access key or url.
+    `explain()` of a stream shows these values, and before Spark 4.2, the log of a write does too. Spark hides the
+    values of options whose names match `spark.redaction.regex` or `spark.sql.redaction.options.regex`. By default,
+    these two expressions match names that contain secret, password, token, access key or url.
     """
     if "basic.auth.user.info" in registry:
         raise ConfigError(
@@ -241,7 +241,7 @@ class TypedSparkColumns(Columns):
         return self._typed.columns(self._names)
 
     def converter(self, topic: str, partition: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-        """Return a function that converts the consumer's batches, each from one partition, to batches for Spark."""
+        """Return a function that converts the consumer's batches of one partition to batches for Spark."""
 
         def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
             arrays = []

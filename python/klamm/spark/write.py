@@ -1,7 +1,8 @@
 """Writes rows to topics. A task passes its Arrow batches to a producer, and flushes the producer at the end.
 
-Delivery is at least once, as with Spark's own connector: if Spark repeats a task, the task sends its rows again. The idempotent
-producer prevents duplicates from its own retries. The module `exactly_once` prevents duplicates from repeated tasks.
+Delivery is at least once, as with Spark's own connector: if Spark repeats a task, the task sends its rows again. The
+idempotent producer prevents duplicates from its own retries. The module `exactly_once` prevents duplicates from
+repeated tasks.
 """
 
 # klamm supports Python 3.10, which does not have `typing.override`.
