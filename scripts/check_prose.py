@@ -9,7 +9,7 @@ the new baseline.
     python3 scripts/check_prose.py --lower                # write lower counts into the baseline
     python3 scripts/check_prose.py --sample 150 --seed 1  # print random sentences, for a count by hand
 
-The script only needs Python's standard library. The script does not judge style: a short sentence can be hard to read.
+The script only needs Python's standard library. It does not judge style: a short sentence can still be hard to read.
 """
 
 from __future__ import annotations

@@ -150,8 +150,8 @@ def ended_by_sigterm() -> Iterator[None]:
 def watched(args: argparse.Namespace) -> AbstractContextManager[None]:
     """Return a context manager that prints a message if no broker can be reached.
 
-    The context manager prints the message long before the command times out. For a command that does not connect, the
-    context manager does nothing.
+    The message appears long before the command times out. For a command that does not connect, the context manager does
+    nothing.
     """
     if "target" in args:  # `klamm mirror` has two clusters
         return watching(args.target.bootstrap)

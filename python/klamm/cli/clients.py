@@ -23,7 +23,7 @@ class Client(Protocol):
     """A producer or a consumer."""
 
     def close(self, timeout: float | None = None) -> None:
-        """Close the client. `None` waits until all requests in flight have completed."""
+        """Close the client. `None` waits without limit for unfinished work, such as unsent records."""
 
 
 C = TypeVar("C", bound=Client)

@@ -130,7 +130,7 @@ def run(args: argparse.Namespace, _: Output) -> int:
 
 
 def open_input(name: str, form: str | None) -> BinaryIO:
-    """Return the input as a binary file: standard input, the file `name`, or the bytes of `name` as hex or base64 text."""
+    """Return the input as a binary file: standard input, the file `name`, or the hex or base64 text that `name` is."""
     hint = "pass the name of a file, hex text, or base64 text"
     if not name:
         raise CommandError("INPUT is empty", hint)

@@ -29,11 +29,11 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--unclean",
         action="store_true",
-        help="if no in-sync replica is online, elect a replica that is not in sync; the partition then loses records",
+        help="if no in-sync replica is online, elect a replica that is not in sync, which can lose records",
     )
     parser.add_argument("--no-wait", action="store_true", help="do not wait until all brokers know the new leaders")
     add_confirmation(parser)
-    add_common(parser, run, "print one JSON object, with the partitions and the result of each election")
+    add_common(parser, run, "print one JSON object, with the partitions and whether each had an election")
 
 
 def run(args: argparse.Namespace, output: Output) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CHUNK = 256 * 1024
 """Maximum size of a read in bytes.
 
-Larger reads are not faster. If a chunk contains only empty lines, the list of lines takes 20 MB.
+Larger reads are not measurably faster. If a chunk contains only empty lines, the list of lines takes 20 MB.
 """
 
 LINE_LIMIT = 256 * 1024 * 1024

@@ -1,8 +1,8 @@
 """Parses positions in a topic, and looks up the offset of a position in each partition.
 
 `--from` and `--to` take positions such as `earliest`, `latest`, `1500`, `-10`, `@2026-05-01T12:00` or `@1700000000000`.
-The module resolves a position for each partition separately, and limits the result to existing offsets. If the record
-at an offset was deleted, the result is the first offset that still exists.
+The module resolves a position for each partition separately, and limits the result to existing offsets. If an offset is
+below the first offset of a partition, because retention deleted its record, the result is the first offset.
 """
 
 from __future__ import annotations

@@ -77,8 +77,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "execute",
         help="start the moves of a plan",
-        description="Start the moves of a plan. Before the moves, print the current assignment as a plan that undoes "
-        "the moves.",
+        description="Start the moves of a plan. First, print the current assignment, as a plan that undoes the moves.",
     )
     part.add_argument("plan", metavar="PLAN", type=read_plan, help="file with a plan; - is standard input")
     part.add_argument(

@@ -79,7 +79,7 @@ def add(commands: Commands) -> None:
             metavar="DURATION",
             type=duration,
             default=-1,
-            help=f"let the token expire after this time from now, such as 24h (default: {other})",
+            help=f"let the token expire after this time, counted from now, such as 24h (default: {other})",
         )
         if name == "expire":
             add_confirmation(part)

@@ -1,8 +1,8 @@
 """The cache of a registry client.
 
 Schemas never change, so entries stay until the cache is full. Only an entry for the latest version of a subject can
-expire. Threads can share a cache. `klamm.registry.client` fills the cache. Entries stay valid when the client loses its
-connections.
+expire. Threads can share a cache. `klamm.registry.client` fills the cache. An entry does not refer to a connection, so
+other decoders could use the cache too.
 """
 
 from __future__ import annotations

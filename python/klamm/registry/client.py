@@ -493,7 +493,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         run(self._setting("mode", subject, "DELETE"))
 
     def delete_version(self, subject: str, version: int | str, permanent: bool = False) -> int:
-        """Delete a version of a subject and return the number of the version.
+        """Delete a version of a subject and return its number.
 
         After a soft delete, clients can still request the schema by its ID. Records with this schema therefore stay
         readable.
@@ -511,7 +511,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         return run(self._delete_version(subject, version, permanent))
 
     def delete_subject(self, subject: str, permanent: bool = False) -> list[int]:
-        """Delete all versions of a subject and return the numbers of the versions.
+        """Delete all versions of a subject and return their numbers.
 
         Args:
             subject: Name of the subject.

@@ -9,7 +9,7 @@
 | `single_object` | C3 01, eight bytes of fingerprint (Avro only) |
 
 For Protobuf, the position of the message type in its `.proto` file follows the ID. This module only reads and writes
-bytes. The module does not look up schemas.
+bytes. It does not look up schemas.
 """
 
 from __future__ import annotations

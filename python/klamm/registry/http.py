@@ -179,7 +179,7 @@ class BlockingRequests(Requests):
         try:
             with client.stream(method, url, headers=headers, content=body) as response:
                 read = bytearray()
-                # The library's timeout applies to each read. A server that sends single bytes would never time out.
+                # The library's timeout applies to each read. A server that sends byte by byte never exceeds it.
                 for part in response.iter_bytes():
                     read += part
                     _check(len(read), deadline, self._settings)

@@ -2,7 +2,7 @@
 
 The package protobuf has descriptors but no parser for .proto files. This parser reads everything that affects how a message
 is encoded: messages, enums, fields, oneofs, maps and imports. The parser skips services, extensions and custom options.
-The package protobuf checks names and numbers when `klamm.registry.protobuf` adds a file to a pool.
+The package protobuf resolves and checks names and numbers when `klamm.registry.protobuf` adds a file to a pool.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         self._targets: dict[Any, Target] = {}
 
     def __call__(self, value: T_contra) -> bytes:
-        """Serialize a value without a topic, with a subject name strategy that needs no topic."""
+        """Serialize a value without a topic. The subject name strategy must not need a topic."""
         return self.serialize(value)
 
     def serialize(

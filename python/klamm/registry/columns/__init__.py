@@ -120,7 +120,7 @@ class TypedColumns:
         return self._assembled(plain, arrays, {name: [] for name in arrays}, 0).schema
 
     def schemas_of(self, topics: Sequence[str]) -> dict[str, ReaderSchema]:
-        """Look up the current schemas for the typed columns of topics, so that other processes can use these schemas.
+        """Look up the current schemas for the typed columns of topics, for use later or in other processes.
 
         Raises:
             ConfigError: The topics have different schemas.

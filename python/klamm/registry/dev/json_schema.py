@@ -2,8 +2,7 @@
 
 A new schema is compatible if it accepts all data of the old schema. The rules follow the strict policy, which is the
 default of Confluent's registry. A new schema may add a property if the old schema allowed no additional properties. A
-new schema may remove a property if the new schema allows additional properties. A change that no rule covers is
-compatible.
+new schema may remove a property if it allows additional properties. A change that no rule covers is compatible.
 """
 
 from __future__ import annotations

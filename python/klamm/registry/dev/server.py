@@ -1,7 +1,7 @@
 """`DevRegistry`: a schema registry with Confluent's REST API inside the application's process, for tests and development.
 
-The registry uses the HTTP server of Python's standard library. `klamm.registry.dev.store` stores the schemas. The
-registry is not for production.
+The HTTP server of Python's standard library handles each connection in a thread. `klamm.registry.dev.store` stores the
+schemas. The registry is not for production.
 """
 
 from __future__ import annotations

@@ -81,8 +81,7 @@ class Store:
     """The contents of a registry.
 
     Args:
-        path: File that stores the contents, or None for memory only. The store rewrites the whole file after each
-            change.
+        path: File that stores the contents, or None for memory only. Each change replaces the file atomically.
     """
 
     def __init__(self, path: Path | None) -> None:
