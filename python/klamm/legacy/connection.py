@@ -86,8 +86,7 @@ class Connection:
     def request(self, request_type: str, parts: list[Part]) -> bytes:
         """Send a request and return the response without its length prefix.
 
-        If the broker closed the idle connection, this method opens a new connection. Sending the request again is safe,
-        because callers use this method only for requests that read.
+        If the broker has closed the idle connection, this method opens a new connection before it sends the request.
         """
         frame = encode_request({"type": request_type, "parts": parts})  # type: ignore[typeddict-item]
         start = time.monotonic()

@@ -116,7 +116,7 @@ class Lookup:
         offset is missing or has decreased, the method retries before it returns the reported offsets.
 
         Args:
-            known: End offsets of an earlier result. The new end offsets should not be below the known end offsets.
+            known: Offsets that the query has reached. The new end offsets should not be below these offsets.
         """
         time.sleep(max(0.0, self._next_request - time.monotonic()))
         for attempt in range(self._options.retries):

@@ -156,8 +156,8 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last = {tp: last[tp] for tp in last if tp in begin}
             self._missing_since |= dict.fromkeys(missing, float("-inf"))
         if first == self._initial and not self._has_planned_first:
-            # Do not check the first batch. After a crash, Spark may repeat a batch whose end is below the current
-            # `latest`.
+            # Do not check the first batch. If Spark repeats the first batch after a crash, its end may be below the
+            # current `latest`.
             self._has_planned_first = True
             self._first_batch_is_empty = False
         else:
