@@ -30,7 +30,7 @@ pub struct Info {
     pub max_stable: i16,
     /// The first version with compact lengths and tagged fields, or `i16::MAX`.
     pub flexible: i16,
-    /// Whether only brokers and controllers use the API, between each other.
+    /// Whether the API is only for requests between brokers and controllers.
     pub internal: bool,
 }
 

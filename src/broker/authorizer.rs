@@ -315,8 +315,8 @@ impl Authorizer {
         is_allowed || !is_known && self.acls.allow_everyone_if_no_acl_found
     }
 
-    /// Returns whether the principal may be able to write to any topic. The principal may be able to write if a rule
-    /// allows writing, and no rule that is at least as wide denies writing.
+    /// Returns whether the principal may be able to write to at least one topic: a rule allows writing, and no rule
+    /// that is at least as wide denies it.
     pub fn may_write_somewhere(&self, principal: &str) -> bool {
         // Kafka tests a name that no topic has, so that super users pass.
         if self.allows(principal, Operation::Write, Resource::Topic("hardcode")) {

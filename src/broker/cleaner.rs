@@ -33,7 +33,7 @@ pub(super) fn due_up_to(log: &Log, configs: &Configs, now_ms: i64) -> Option<i64
     start
 }
 
-/// Returns the batches that compaction keeps. Batches above `stable` stay unchanged.
+/// Returns the batches that compaction keeps. Batches from `stable` on stay unchanged.
 pub(super) fn compacted(
     log: &Log,
     batches: Vec<Batch>,

@@ -179,8 +179,8 @@ impl Cluster {
         self.reply_to_woken(now);
     }
 
-    /// Stops a node and closes its connections. Other nodes take over the node's partitions, groups and transactions.
-    /// The error is a message.
+    /// Stops a node and closes its connections. Other nodes with a replica take over the node's partitions. The next
+    /// running node takes over its groups and transactions. The error is a message.
     pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
         self.state.kill(now, node)?;
         let connections =

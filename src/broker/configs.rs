@@ -115,7 +115,8 @@ static CONFIG_KEYS: &[ConfigKey] = &[
     key("unclean.leader.election.enable", "false", Bool, "unclean.leader.election.enable", V0_8_0),
 ];
 
-/// Names whose node configurations are unset by default. The default comes from a node configuration with another unit.
+/// Names whose node configurations are unset by default. The default comes from a node configuration with another unit,
+/// except for `flush.ms`.
 const UNSET_ON_NODES: &[&str] = &["flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms"];
 
 /// Names that Kafka 4.0 removed.

@@ -90,7 +90,8 @@ pub struct Control {
 }
 
 impl Control {
-    /// Closes a node's port and connections. Other nodes take over the node's partitions, groups and transactions.
+    /// Closes a node's port and connections. Other nodes with a replica take over the node's partitions. The next
+    /// running node takes over its groups and transactions.
     pub fn kill(&self, node: i32) -> io::Result<()> {
         self.call(move |server| server.kill(node))?
     }

@@ -407,8 +407,8 @@ impl Log {
         batches(self.read(offset, i64::MAX, 0, true).ok()?.data).next()?.ok()
     }
 
-    /// Returns the first record with a timestamp of at least `timestamp`. Decompresses only the batch that contains the
-    /// record.
+    /// Returns the first record with a timestamp of at least `timestamp`. Skips batches whose maximum timestamp is
+    /// smaller, without decompressing them.
     pub fn first_since(&mut self, timestamp: i64) -> Result<Option<Found>, ErrorCode> {
         // A header may claim a larger timestamp than its records have, so the search continues.
         for index in 0..self.entries.len() {

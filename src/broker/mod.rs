@@ -1,8 +1,8 @@
 //! The embedded dev broker: a small Kafka cluster within one process, for tests, demos and development.
 //!
-//! The dev broker keeps its data in memory and, on request, in a file. The dev broker is not for production, because it
-//! does not replicate data. All nodes share one state. Each node serves only the partitions that it leads and the
-//! groups that it coordinates. Clients therefore have to find leaders, as in a real cluster.
+//! The dev broker keeps its data in memory and, on request, in a file. It is not for production, because it does not
+//! replicate data. All nodes share one state. Each node serves only the partitions that it leads and the groups that it
+//! coordinates. Clients therefore have to find leaders, as in a real cluster.
 //!
 //! ```text
 //! handle, server        start and control a cluster; its thread, sockets and clock

@@ -22,7 +22,7 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Maximum number of reply bytes in a connection's send queue.
+/// Number of reply bytes in a connection's send queue above which the server stops handling the connection's requests.
 const MAX_QUEUED: usize = 1 << 20;
 
 /// Delay before the server accepts again after `accept` failed, for example because of too many open files.

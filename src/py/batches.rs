@@ -3,7 +3,7 @@
 //! A batch stays compressed until Python reads one of its records. Of all batches that a call decodes, only the batch
 //! that was read last stays decompressed. A call therefore needs memory for its input and one decompressed batch, but
 //! not for Python objects of all records. Python objects of all records could need too much memory: a record takes 400
-//! bytes, and 20 KB of input can contain two million records.
+//! bytes, and 20 KB of compressed input can contain two million records.
 
 use super::arguments::not_whole;
 use super::bytes_like::{Headers, backed_bytes, header_name, optional_bytes};

@@ -1,8 +1,8 @@
 //! The only file that converts errors to Python exceptions. The operator `?` converts errors of the client and of the
 //! codec.
 //!
-//! The exception classes are in `klamm.errors`. `klamm.errors` is imported when the first error is raised. The kind of
-//! an error selects the exception class. If the error has an error code from a broker, the code selects a subclass.
+//! The exception classes are in `klamm.errors`, which is imported when the first error is raised. The kind of an error
+//! selects the exception class. If the error has an error code from a broker, the code selects a subclass.
 
 use crate::api::ErrorCode;
 use crate::client::{Error, ErrorKind};

@@ -103,7 +103,8 @@ impl LoopWaker {
         Ok(waker)
     }
 
-    /// Counts a wait for a record, and watches the client's sockets after [`SWITCH_COUNT`] waits for single records.
+    /// Counts a wait for a record, and watches the client's sockets after [`SWITCH_COUNT`] consecutive waits for single
+    /// records.
     fn note_wait(slf: &Bound<'_, Self>, running: &Bound<'_, PyAny>, client: &Arc<dyn AnyClient>) -> PyResult<()> {
         let this = slf.get();
         if !this.queue.signal.get().is_some_and(LoopSignal::is_watched) {

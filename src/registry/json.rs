@@ -191,8 +191,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 }
 
-/// Finds the column of a field by its name. The search starts at the next field, because most writers keep the order of
-/// the fields.
+/// Finds the column of a field by its name. The search tries the next field first, because most writers keep the order
+/// of the fields.
 struct Field<'a> {
     columns: &'a [Column],
     expected: usize,

@@ -52,7 +52,7 @@ pub(in crate::broker) struct Migrant {
     pub rebalance: Duration,
     /// The protocols that the member supports, each with the member's subscription.
     pub protocols: Vec<(String, Bytes)>,
-    /// The member's assignment in the format of the embedded consumer protocol. The assignment is empty if the member
-    /// has no partitions.
+    /// The member's assignment in the format of the embedded consumer protocol. It has no bytes if the group leader did
+    /// not assign partitions to the member.
     pub assignment: Bytes,
 }

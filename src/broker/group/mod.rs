@@ -82,7 +82,7 @@ impl Group {
         }
     }
 
-    /// Returns whether the coordinator knows a member that reads a topic.
+    /// Returns whether a member reads a topic. Consumers whose subscriptions are unknown count as reading every topic.
     pub fn is_subscribed(&self, topic: &str) -> bool {
         match self {
             Self::Classic(group) => group.is_subscribed(topic),

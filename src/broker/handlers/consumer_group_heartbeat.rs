@@ -1,9 +1,9 @@
 //! ConsumerGroupHeartbeat v0 and v1: a member joins, stays in or leaves a KIP-848 group.
 //!
-//! The dev broker is faster than Kafka in two ways. The dev broker finds the topics that match a regular expression
-//! immediately, whereas Kafka finds them a little later. The dev broker computes each assignment immediately, whereas
-//! Kafka waits at least a second between assignments of a group (`group.consumer.assignment.interval.ms`). The dev
-//! broker does not implement `group.consumer.max.size`.
+//! The dev broker is faster than Kafka in two ways. It finds the topics that match a regular expression immediately,
+//! whereas Kafka finds them a little later. It also computes each assignment immediately, whereas Kafka waits at least
+//! a second between assignments of a group (`group.consumer.assignment.interval.ms`). The dev broker does not implement
+//! `group.consumer.max.size`.
 
 use crate::api::ErrorCode;
 use crate::api::consumer_group_heartbeat::{JOIN, LEAVE, LEAVE_STATIC, Request, Response};

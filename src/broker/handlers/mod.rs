@@ -108,7 +108,7 @@ macro_rules! serve {
             FrameResult::Close
         }
 
-        /// Rejects a request with an error code, which it writes into the error fields of the API's response.
+        /// Rejects a request without calling its handler. The error code goes into the error fields of the response.
         pub(super) fn reject(state: &mut State, request: RawRequest, code: ErrorCode) -> FrameResult {
             let RawRequest { api, context, body } = request;
             // Only the fetch session knows the partitions of an incremental Fetch.

@@ -1,5 +1,5 @@
-//! OffsetForLeaderEpoch v0 to v4: returns the end offset of a leader epoch. The log stores a leader epoch
-//! only if the epoch has records. For an epoch without records, the response has the previous epoch and its end offset.
+//! OffsetForLeaderEpoch v0 to v4: returns the end offset of a leader epoch. The log stores a leader epoch only if the
+//! epoch has records. For an epoch without records, the response has the previous epoch and its end offset.
 
 use crate::api::ErrorCode;
 use crate::api::offset_for_leader_epoch::{EpochEndOffset, Partition, Request, Response, TopicResponse};

@@ -1,12 +1,12 @@
 //! Produce v0 to v13: appends a record batch to each partition. Instead of record batches, requests of v0 to v2 contain
 //! messages of formats 0 and 1.
 //!
-//! The handler checks the header and the checksum of a batch. The handler decodes records only to check timestamps, and
-//! to check keys in compacted topics. The broker stores batches unchanged, so a topic's `compression.type` has no
-//! effect. The handler converts messages of old formats to batches. All replicas have a batch as soon as the leader has
-//! it, so the broker responds immediately for acks 1 and -1. For the first batch of a transaction in a partition, the
-//! transaction coordinator verifies that the partition is part of the transaction. From v12 on, the first batch adds
-//! the partition to the transaction.
+//! The handler checks the header and the checksum of a batch. It decodes records only to check timestamps, and to check
+//! keys in compacted topics. It stores batches unchanged, so a topic's `compression.type` has no effect. It converts
+//! messages of old formats to batches. All replicas have a batch as soon as the leader has it, so the broker responds
+//! immediately for acks 1 and -1. For the first batch of a transaction in a partition, the transaction coordinator
+//! verifies that the partition is part of the transaction. From v12 on, the first batch adds the partition to the
+//! transaction instead.
 
 use super::defaults::RespondWith;
 use crate::api::produce::{LeaderIdAndEpoch, NodeEndpoint, PartitionData, PartitionResponse, RecordError, Request};

@@ -6,8 +6,7 @@
 //! batches as they are in the log. A request of v0 limits the bytes of a response, but not the number of records.
 //!
 //! A group that no member has joined has no state. As in Kafka, a request that opens a session for a group without
-//! state waits and finds no records. Unlike Kafka, the dev broker does not keep a session that a request opens for a
-//! group without state.
+//! state waits and finds no records. Unlike Kafka, the dev broker does not keep that session.
 //!
 //! The dev broker handles requests that release records differently from Kafka. In the dev broker, the request that
 //! releases records can acquire these records again. Kafka first writes the release to its log, so the request cannot

@@ -1,6 +1,5 @@
 //! OAUTHBEARER (RFC 7628) with unsecured tokens (RFC 7515, `alg` none): the broker accepts a token until its `exp`
-//! time. The broker does not parse the token as JSON. The broker searches the token's text for the names of top-level
-//! claims.
+//! time. The broker does not parse the token as JSON, but searches its text for the names of top-level claims.
 
 use super::mechanism::MechanismResult;
 use base64::Engine;

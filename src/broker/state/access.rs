@@ -98,8 +98,8 @@ impl State {
         name.map_or(Ok(()), |name| self.check(context, operation, Resource::Topic(name)))
     }
 
-    /// Checks whether the client may be an idempotent producer. Since Kafka 2.8, permission to write to any topic is
-    /// enough (KIP-679).
+    /// Checks whether the client may be an idempotent producer. Since Kafka 2.8, permission to write to at least one
+    /// topic is enough (KIP-679).
     pub fn check_idempotent_write(&self, context: &Context) -> Result<(), ErrorCode> {
         let Some(authorizer) = &self.authorizer else { return Ok(()) };
         let is_strict = self.release.is_some_and(|release| release < Release::V2_8);

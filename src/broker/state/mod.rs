@@ -193,7 +193,7 @@ impl State {
         }
     }
 
-    /// Returns the unique part of a new member ID: a UUID in the form of the Java client.
+    /// Returns the unique part of a new member ID: a UUID as Java writes it.
     pub fn new_member_id(&mut self) -> String {
         hyphenated(self.new_uuid())
     }

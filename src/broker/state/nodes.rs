@@ -102,8 +102,8 @@ impl State {
         self.journal_topic(topic);
     }
 
-    /// Stops a node. Other nodes take over the partitions that the node led, and the groups and transactions that it
-    /// coordinated.
+    /// Stops a node. Other nodes with a replica take over the partitions that the node led. The next running node takes
+    /// over the groups and transactions that it coordinated.
     pub fn kill(&mut self, now: Time, node: i32) -> Result<(), String> {
         self.check_live(node)?;
         let before = self.group_coordinators();

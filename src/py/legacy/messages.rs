@@ -28,9 +28,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 ///     A list of Message07.
 ///
 /// Raises:
-///     DecodeError: A message is damaged, is inside more than 8 compressed messages, or decompresses to more than 256
-///         MiB. The error also occurs if the list would take more than 256 MiB and more than 64 times the memory of the
-///         data.
+///     DecodeError: A message is damaged, is inside more than 8 compressed messages, or decompresses to more than
+///         256 MiB. The error also occurs if the list would take more than 256 MiB and more than 64 times the memory of
+///         the data.
 #[pyfunction]
 #[pyo3(signature = (data, offset=0))]
 pub(in crate::py) fn decode_messages(

@@ -292,7 +292,7 @@ impl Group {
         }
     }
 
-    /// Replaces a static member. A member of the classic protocol may be replaced even if it has not left.
+    /// Replaces a static member. Only a member of the classic protocol may be replaced before it has left.
     fn replace(&mut self, old: &str, id: &str) -> Result<(), GroupError> {
         if let Some(member) = self.members.get(old)
             && member.classic.is_none()

@@ -367,7 +367,7 @@ impl Group {
         Ok(())
     }
 
-    /// Removes the positions in a topic that no member reads. Returns false if the group had no positions in the topic.
+    /// Removes the positions in a topic that no member reads. Returns false if the group does not know the topic.
     pub fn forget_offsets(&mut self, topic: Uuid) -> bool {
         let is_known = self.partitions().contains_key(&topic);
         self.forget_topic(topic);
