@@ -34,7 +34,7 @@ pub trait Call: Send {
     }
 }
 
-/// Every request is a call. Only Produce requests have a separate implementation, in the producer.
+/// Every request is a call. Calls that need more, such as Produce in the producer, have their own implementations.
 impl<R: api::Request> Call for R {
     fn api(&self) -> &'static Info {
         R::API

@@ -279,7 +279,7 @@ impl Error {
     }
 }
 
-/// Returns a time in seconds, rounded to milliseconds, for messages. `as_secs_f64` would return 1.8010000000000002 for
+/// Returns a time in seconds, cut to milliseconds, for messages. `as_secs_f64` would return 1.8010000000000002 for
 /// 1.801 s.
 pub fn seconds(time: Duration) -> f64 {
     time.as_millis() as f64 / 1000.0

@@ -43,8 +43,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the client does not connect again to a peer that rejected its authentication. Without this wait, a loop of
-/// failed calls could lock the account.
+/// How long the client does not connect again to a peer after an error for which [`Error::is_refusal`] holds. Without
+/// this wait, a loop of calls with a rejected authentication could lock the account.
 const REFUSED_WAIT: Duration = Duration::from_secs(5);
 
 /// Settings of a network.

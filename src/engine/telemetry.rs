@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Brokers support telemetry only if an operator has configured a metrics plugin. When a push is due, the driver passes
-//! the metrics to this state machine as [`Family`] values. The driver's metrics include the metrics that the
+//! the metrics to this state machine as [`Family`] values. These values include the metrics that the
 //! application registered (KIP-1076).
 
 use super::metrics::{Family, Number};

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the client ignores the errors that a topic does not exist or is not authorized, and treats the topic as
-/// before. Brokers that restart know all topics after a few seconds.
+/// How long a known topic counts as existing although brokers respond that the topic does not exist or is not
+/// authorized. Brokers that restart know all topics after a few seconds.
 const DOUBT: Duration = Duration::from_secs(10);
 
 /// The topics that have an error. The values are the time of the first error in a row, and the last error code.

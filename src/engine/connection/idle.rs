@@ -20,8 +20,9 @@ impl<T> Connection<T> {
         self.state == ConnectionState::Checking
     }
 
-    /// Sends the broker a small request if the connection was idle for longer than ever before, because routers and
-    /// load balancers drop idle connections silently. Returns whether requests have to wait for the response.
+    /// Sends the broker a small request if the connection was idle for longer than it is known to survive, because
+    /// routers and load balancers drop idle connections silently. Returns whether requests have to wait for the
+    /// response.
     pub fn check_if_idle(&mut self, now: Time) -> bool {
         let is_due = now.since(self.received_at) > IDLE_CHECK.max(self.longest_silence + CHECK_SLACK);
         let ends = |timer| self.timers.get(timer).is_some_and(|at| at <= now + CHECK_TIMEOUT);

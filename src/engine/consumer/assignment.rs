@@ -302,7 +302,7 @@ impl<T: Send> Consumer<T> {
     }
 
     /// Reports errors of subscribed topics. Temporary errors are reported only after some time. If a topic is unknown
-    /// to a group member, the member reports the topic at longer intervals, because the topic may still be created.
+    /// to a group member, the member reports the topic at longer intervals, because other members may know the topic.
     fn report_topic_errors(&mut self, now: Time, names: &BTreeSet<Arc<str>>) {
         for topic in names {
             let Some((since, code)) = self.topic_errors.get(topic) else { continue };

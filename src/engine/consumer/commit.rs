@@ -42,9 +42,9 @@ impl<T> PendingCommit<T> {
     }
 }
 
-/// Returns whether the coordinator rejected a commit because the member no longer belongs to the group's current
-/// generation. The new owners of the partitions then continue from the previous commit, and the member joins the group
-/// again.
+/// Returns whether the coordinator rejected a commit because the group has rebalanced without the member, or is
+/// rebalancing. The new owners of the partitions then continue from the previous commit, as after every rebalance. A
+/// member that the coordinator has removed joins the group again.
 pub fn is_stale_member(error: &Error) -> bool {
     matches!(
         error.code(),
@@ -227,7 +227,7 @@ impl<T: Send> Consumer<T> {
         }
     }
 
-    /// Fails the commits that wait until the commit in flight is complete.
+    /// Fails the commits that wait for the commit in flight.
     pub(super) fn fail_commits(&mut self, error: &Error) {
         let waiting = self.queued_commit.take().map_or_else(Vec::new, |next| next.origins);
         self.done.extend(waiting.into_iter().filter_map(|origin| match origin {

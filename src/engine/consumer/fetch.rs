@@ -72,7 +72,7 @@ struct SessionPartition {
 pub(super) struct BrokerFetchState {
     /// The partitions of the request in flight.
     in_flight: Option<Vec<RequestedPartition>>,
-    /// The largest size that the response to the request in flight may have, in bytes.
+    /// The largest expected size of the response to the request in flight, in bytes.
     max_expected_bytes: usize,
     /// When the last request was sent.
     pub sent_at: Time,

@@ -107,7 +107,7 @@ pub struct FetchedPartition {
     /// A nearer follower to fetch from (KIP-392). The response then has no records.
     pub replica: Option<i32>,
     pub chunks: Vec<Chunk>,
-    /// The size and the number of the batches in the response.
+    /// The size, the number and the offsets of the batches in `chunks`.
     pub density: Density,
     /// Why reading stopped before the end of the data.
     pub error: Option<Error>,

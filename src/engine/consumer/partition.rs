@@ -476,9 +476,9 @@ impl Partition {
     }
 }
 
-/// Returns whether the error of a fetch may be temporary, so that the consumer need not report it yet. `since` is the
-/// time of the first temporary error in a row. For a while, three errors count as temporary although they are not
-/// retriable:
+/// Returns whether the error of a fetch may be temporary, so that the consumer need not report it yet. Three errors
+/// count as temporary only for a while, whether or not they are retriable. `since` is the time of the first of these
+/// errors in a row:
 ///
 /// * unknown topic: the topic may have just been created;
 /// * unknown server error: the next attempt usually succeeds, and the Java consumer never reports this error;

@@ -265,8 +265,8 @@ impl CoordinatorClient {
         join_failure.due = Some(Error::in_vain(what, time, error, STILL_JOINING));
     }
 
-    /// Logs why the member could not join, at once and then less and less often. Do not call this function with the
-    /// error that no broker can be reached, because the network logs that error.
+    /// Reports why the member could not join, at once and then less and less often. Do not call this function with the
+    /// error that no broker can be reached, because the network reports that error.
     pub fn report_failure(&mut self, now: Time, error: &Error) {
         if self.join_failure_log.is_due(now) {
             error.report(Component::Group);

@@ -26,8 +26,7 @@ use std::time::Duration;
 pub(super) const JOIN: i32 = 0;
 /// The interval of heartbeats until the coordinator has sent another interval.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(5);
-/// The first version of both heartbeat APIs that released brokers support. From this version on, members choose their
-/// own IDs.
+/// The first version of both heartbeat APIs that released brokers support and in which members choose their own IDs.
 const MIN_VERSION: i16 = 1;
 
 /// Partitions by topic ID, as the coordinator sends them in assignments.

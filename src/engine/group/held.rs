@@ -1,6 +1,6 @@
 //! Timeouts of JoinGroup and SyncGroup. The coordinator responds to JoinGroup after all members have joined, and to
-//! SyncGroup after the group leader has sent the assignments. The client therefore adds the rebalance timeout to the
-//! request timeout of JoinGroup and SyncGroup.
+//! SyncGroup after the group leader has sent the assignments. The client therefore waits for these responses at least
+//! as long as the coordinator waits for the members, even if `request.timeout.ms` is shorter.
 
 use crate::api::{Info, Request, join_group};
 use crate::engine::Call;

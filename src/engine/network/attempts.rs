@@ -1,7 +1,7 @@
 //! Attempts to reach a broker: tries the other addresses of its host, and checks connections that may have died while
 //! they were idle.
 //!
-//! The driver resolves host names, so the driver also remembers which addresses failed. The network checks a connection
+//! The driver resolves host names, so it also remembers which addresses failed. The network checks a connection
 //! with a small request if the connection was idle for more than two seconds and for longer than ever before. Requests
 //! on the connection wait for the result of the check.
 

@@ -177,8 +177,9 @@ impl Network {
         self.config.endpoints.wrong_type(|api| c.newest(api))
     }
 
-    /// Returns the node for a request. If the bootstrap list contains controllers, a request that names no known node
-    /// goes to the active controller.
+    /// Returns the node for a request. A request for the controller goes to the active controller, or to any node while
+    /// the controller is unknown. If the bootstrap list contains controllers, every request that names no known node is
+    /// a request for the controller.
     pub(super) fn resolve(&self, target: Target) -> Target {
         let is_known = |id: i32| self.cluster.brokers.contains_key(&id);
         let takes_active = match target {

@@ -1,4 +1,5 @@
-//! Handles failed authentication and missing OAuth tokens: fails requests that wait for a connection at once.
+//! Handles failed authentication and missing OAuth tokens. If a broker rejects the authentication and no other broker
+//! is left to try, waiting requests fail at once. If the token is missing, requests wait for it until their deadline.
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network, NetworkConfig};
@@ -21,7 +22,8 @@ impl NetworkConfig {
 }
 
 impl Network {
-    /// Fails all waiting requests if brokers rejected the client's authentication and no other broker is left to try.
+    /// Fails all waiting requests if a peer failed with an error for which [`Error::is_refusal`] holds, and no other
+    /// peer is left to try.
     pub(super) fn fail_if_refused(&mut self) {
         if !self.peers.values().any(|p| p.error.as_ref().is_some_and(Error::is_refusal)) {
             return;

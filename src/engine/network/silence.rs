@@ -1,6 +1,6 @@
-//! Reports a connection that is not ready after one second, if no other connection of the client is ready either. The
-//! usual causes of such a connection are a firewall that drops packets and a broker process that does not respond.
-//! Without the report, the log would not mention the connection before its timeout.
+//! Reports a connection that is not ready after one second, if no connection of the client has become ready. The usual
+//! causes are a firewall that drops packets and a broker process that does not respond. Without the report, the log
+//! would not mention the connection before its timeout.
 
 use super::Network;
 use super::peer::{Link, Peer, PeerId};

@@ -1,5 +1,5 @@
-//! Remembers how the next connection to each address starts: with ApiVersions, or with [version
-//! probes](crate::engine::version_probe).
+//! Remembers how the next connection to each address starts: with ApiVersions, with version probes, or with a known
+//! release, see [`crate::engine::version_probe`].
 
 use super::Network;
 use super::peer::{Link, Peer, PeerId};

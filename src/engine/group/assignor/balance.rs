@@ -4,8 +4,7 @@
 //! 2. Each free partition goes to the member with the fewest partitions.
 //! 3. Partitions move from one member to another member that has at least two partitions fewer. A move may pass through
 //!    members in between: each of these members gets one partition and loses another. The algorithm chooses the path on
-//!    which the fewest members lose a partition that they owned before. The algorithm stops when no path to a member
-//!    with fewer partitions is left.
+//!    which the fewest members lose a partition that they owned before. The algorithm stops when no such path is left.
 //! 4. Moved partitions return to their former members if the balance stays the same.
 //!
 //! The result is an optimal semi-matching (Harvey, Ladner, Lovász and Tamir, 2003): no other assignment is better
@@ -13,7 +12,7 @@
 //!
 //! Topics with the same subscribers form a class. Within a class all partitions are alike, so the search only needs the
 //! number of partitions of each member. After the search, the algorithm chooses the partitions of each member. Members
-//! keep the partitions that they had. Members prefer new partitions that have a replica in their rack (KIP-881). In
+//! keep the partitions that they had. New partitions go first to members in the rack of a replica (KIP-881). In
 //! contrast to the Java client, klamm never moves a partition only to match a rack.
 
 use super::interface::Group;
@@ -22,8 +21,8 @@ use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 
-/// How many subscriptions the search for a better balance may visit, which takes about a second. If nearly every member
-/// has a different subscription, the search may reach this limit and miss the best balance.
+/// How many subscriptions the search for a better balance may visit, which takes about a second. Only if nearly every
+/// member has a different subscription, the search may reach this limit and miss the best balance.
 const MAX_VISITS: usize = 100_000_000;
 
 /// How many subscriptions `return_kept` may visit.
