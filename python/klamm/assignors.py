@@ -13,7 +13,7 @@
 | `sticky` | balances the partitions, and moves as few partitions as possible (KIP-54, KIP-341) |
 | `cooperative-sticky` | like `sticky`, in two rounds: first, members give up partitions that move (KIP-429, KIP-792) |
 
-All assignors sort the members: first static members (KIP-345) by instance ID, then the remaining members by member ID.
+These assignors sort the members: first static members (KIP-345) by instance ID, then all others by member ID.
 The function `assign` needs no broker, so tests can predict an assignment. To use your own `Assignor`, add it to a
 consumer's `partition_assignment_strategy`.
 """
@@ -89,7 +89,7 @@ class Assignor:
     name: str
     """Name of the assignor. A group can use the assignor if all members have an assignor with this name."""
     cooperative: bool = False
-    """Whether members keep their partitions during a rebalance, and give up only what the new assignment revokes (KIP-429)."""
+    """Whether members keep their partitions during a rebalance until an assignment revokes partitions (KIP-429)."""
     user_data: bytes | None = None
     """Data that the consumer sends to the group leader, as a part of its subscription."""
 

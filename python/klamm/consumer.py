@@ -134,8 +134,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         Raises:
             ImportError: pyarrow is not installed.
             ConfigError: A column does not exist, or a number is out of range.
-            DeserializationError: klamm cannot decode a record. The next call of `arrow` continues after the damaged
-                record.
+            DeserializationError: klamm cannot decode a record. The next call of `arrow` continues after this record.
         """
         max_rows, max_bytes = _limits(max_rows, max_bytes)
         return self._arrow(max_rows, timeout, batches_of(columns, typed), max_bytes)

@@ -15,7 +15,7 @@ KafkaError                      base class; .hint says what to do
 │   └── OffsetInMessageError    no message of Kafka 0.7 begins at the requested byte offset
 ├── AuthenticationError         TLS or SASL authentication failed (also some error codes)
 ├── FencedError                 a newer client has the same ID, such as a transactional_id (also some error codes)
-├── TransactionAbortedError     a transaction was aborted: .code is the broker error that caused the abort
+├── TransactionAbortedError     a transaction was aborted: .code is the error code that caused the abort
 ├── BufferFullError             the producer's buffer is full, and the call does not wait
 ├── CombinedError               several items of one call failed: .errors .results
 ├── DeliveryError               records were not delivered: .exceptions

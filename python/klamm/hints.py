@@ -56,7 +56,7 @@ class ClientType(type):
 
 
 class NameHint:
-    """Descriptor for a method that another Kafka library has and klamm does not. Reading the attribute raises AttributeError with a hint."""
+    """Descriptor for a method name of another Kafka client. Reading the attribute raises AttributeError with a hint."""
 
     def __init__(self, hint: str) -> None:
         self.hint = hint

@@ -468,7 +468,7 @@ class _HookedAsyncConsumer(_HookedConsumer):
     """The methods of an `AsyncConsumer` with deserializers."""
 
     _unprepared: Sequence[Any] | None = None
-    """Records that the consumer has not returned yet, because a lookup of their schemas was cancelled."""
+    """Records that the next call returns, because a lookup of their schemas was cancelled."""
 
     async def __anext__(self) -> Record[Any, Any]:
         if not isinstance(self._deserializers, RecordDeserializers):

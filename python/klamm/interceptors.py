@@ -3,8 +3,8 @@
 A consumer with interceptors is an instance of a subclass from this file. A consumer without interceptors therefore has
 no overhead. Arrow columns have no Python objects for records, so `arrow()` does not call `on_consume`.
 
-As in the Java client, the consumer logs an exception of an interceptor, and delivers the records unchanged. If the
-consumer raised the exception, the program would lose the records.
+As in the Java client, the consumer logs an exception of an interceptor, and delivers the records unchanged. If it
+raised the exception, the program would lose the records.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class ConsumeInterceptor(Protocol):
     def on_consume(self, records: Sequence[Record[Any, Any]]) -> Sequence[Record[Any, Any]]:
         """Return the records that the program should get, for example only some of `records`.
 
-        `poll` passes all its records to one call of `on_consume`. A loop over the consumer calls `on_consume` for each
-        record. Records that `on_consume` removes count as delivered, so the consumer commits their offsets.
+        `poll` passes all its records to one call of `on_consume`. A loop over the consumer calls `on_consume` once for
+        each record. Records that `on_consume` removes count as delivered, so the consumer commits their offsets.
         """
 
 

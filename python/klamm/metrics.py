@@ -1,13 +1,13 @@
 """The result of `client.metrics()`: a snapshot of a client's metrics.
 
-Attributes have the names of the Java client's metrics, with underscores instead of hyphens. Attributes also have the
-meanings and units of the Java client's metrics: times are in milliseconds, and rates are per second. Attributes that
-end in `_total` count since the client was created. Rates, averages, maximums and percentiles cover the last 30 to 60
-seconds, as in Java. If the Java client does not have a metric, the description of the attribute says so. For exporters,
-`values` lists the metrics under the names of the Java client.
+Attributes have the names of the Java client's metrics, with underscores instead of hyphens. Their meanings and units
+are also those of the Java client: times are in milliseconds, and rates are per second. Attributes that end in `_total`
+count since the client was created. Percentiles, and attributes that end in `_rate`, `_avg` or `_max`, cover the last 30
+to 60 seconds, as in Java. If the Java client does not have a metric, the description of the attribute says so. For
+exporters, `values` lists the metrics under the names of the Java client.
 
-`==` compares the client ID, the broker IDs and the producer counters that only klamm has. `==` ignores the metrics of
-the Java client, because rates and averages change even while the client does nothing.
+`==` compares the client ID, the broker IDs and, for producers, the topic names and the counters that only klamm has. It
+ignores the metrics of the Java client, because rates and averages change even while the client does nothing.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Metric(NamedTuple):
     Attributes:
         group: Group of the metric, such as `consumer-fetch-manager-metrics`.
         name: Name of the metric, such as `records-lag-max`.
-        tags: Labels of the object that the metric describes, with the keys `node-id`, `topic`, `partition` and
-            `request`. A metric of the whole client has no tags.
+        tags: Labels of the object that the metric describes: `node-id`, `topic`, `partition` or `request`. A metric of
+            the whole client has no tags.
         value: Value of the metric, in the unit of the Java client. Most times are in milliseconds.
     """
 

@@ -240,7 +240,7 @@ def _request(url: str, settings: Mapping[str, str]) -> urllib.request.Request:
 
 
 def _read(response: Any) -> bytes:
-    # The timeout of the request applies to each read, so the timeout does not stop an endpoint that sends single bytes.
+    # The timeout of the request applies to each read, so it does not stop an endpoint that sends byte by byte.
     deadline = time.monotonic() + TIMEOUT_S
     body = b""
     while chunk := response.read1(1 << 16):
@@ -270,8 +270,7 @@ def _token(shown: str, body: bytes) -> tuple[str, float]:
 def _expiry(token: str) -> float:
     """Return the expiry time of a JWT, in seconds since 1970.
 
-    klamm does not verify the token's claims, because klamm only uses the expiry time to decide when to fetch a new
-    token.
+    klamm does not verify the claims, because it uses the expiry time only to decide when to fetch the next token.
     """
     claims = token.split(".")[1]
     return float(json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["exp"])

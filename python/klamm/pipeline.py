@@ -1,8 +1,8 @@
 """A Spark pipeline that counts log lines per minute. The pipeline counts each line exactly once, even after failures.
 
 The pipeline reads a topic of log lines. The key of each line is the name of the system, such as `billing`. The pipeline
-extracts the time and the level of each line, and joins the lines with a table of systems. The pipeline then counts the
-lines and bytes of each system and level in each time window. Two queries write their results exactly once:
+extracts the time and the level of each line, and joins the lines with a table of systems. Then it counts the lines and
+bytes of each system and level in each time window. Two queries write their results exactly once:
 
 - counts: writes a record for each complete window to the result topic. An example is the key `billing` with the value
   `{"from": "2026-03-01T12:00:00", "system": "billing", "kind": "service", "level": "ERROR", "lines": 7, "bytes": 903}`.
@@ -12,10 +12,10 @@ lines and bytes of each system and level in each time window. Two queries write 
 
     python -m klamm.pipeline --bootstrap localhost:9092 --source lines --result counts --dead-letters dead --checkpoint DIR
 
-The pipeline stops at the end of the topic. With `--follow`, the pipeline does not stop, but waits for new records. If
-you start the pipeline again with the same checkpoint, the pipeline continues with newer records. A window is complete
-when a line arrives whose time is at least `--lateness` after the end of the window. A line that arrives after its
-window is complete is late: the pipeline reports late lines, but does not count them.
+The pipeline stops at the end of the topic. With `--follow`, it waits for new records instead. If you start it again
+with the same checkpoint, it continues with newer records. A window is complete when a line has arrived whose time is at
+least `--lateness` after the end of the window. A line of a complete window is late: the pipeline reports late lines,
+but does not count them.
 """
 
 from __future__ import annotations

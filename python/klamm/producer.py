@@ -284,7 +284,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
     def send_arrow(self, topic: str | None, data: Any, **typed: Unpack[ValueFormat]) -> int:
         """Send each row of Arrow data as a record.
 
-        The producer does not pass the rows to serializers, interceptors and `on_delivery`. `on_error` gets the errors
+        The producer does not pass the rows to serializers, interceptors or `on_delivery`. `on_error` gets the errors
         of records that were not delivered, and `flush` raises these errors.
 
         Args:
@@ -311,8 +311,8 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         """Wait until each record sent so far is acknowledged or has failed.
 
         Args:
-            timeout: Seconds to wait. `None` waits without limit. Each record fails after `delivery_timeout_ms` at the
-                latest.
+            timeout: Seconds to wait. `None` waits without limit. A record that is not acknowledged fails after
+                `delivery_timeout_ms`.
 
         Raises:
             DeliveryError: Records failed, and no caller has received their errors yet.

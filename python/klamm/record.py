@@ -60,7 +60,7 @@ class OffsetAndMetadata:
         metadata: Text that the broker stores with the offset.
         leader_epoch: Leader epoch of the record before the offset. A consumer that resumes at the offset uses the epoch
             to detect a truncated log (KIP-320, Kafka 2.1). None means that the epoch is unknown. If the consumer itself
-            has read the record, the consumer fills in the epoch.
+            has read the record, it fills in the epoch.
         timestamp_ms: Time of the commit in milliseconds since 1970, or a datetime. The broker's retention of the offset
             starts at the commit time. The default is the current time. Only Kafka 0.8.2 to 3.9 accept a commit time
             (OffsetCommit v1, which has no leader epochs). With other brokers, the commit raises

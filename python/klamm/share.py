@@ -3,7 +3,7 @@
 The members of a share group read the same partitions, and the broker gives each record to one member at a time.
 
 The broker locks a record for a consumer until the consumer acknowledges the record, or until the acquisition lock times
-out. If no consumer accepts a record, the broker delivers the record again, up to the group's limit
+out. If the record was released or its lock timed out, the broker delivers the record again, up to the group's limit
 (`share.delivery.count.limit`). The Rust core keeps track of locks and acknowledgements.
 """
 

@@ -2,7 +2,7 @@
 
 A separate thread calls `stats_cb` every `statistics.interval.ms`, so a function that blocks or raises does not delay
 the client. Values that klamm does not have are 0, as in librdkafka when a feature is off. The page docs/operations.md
-lists the values that klamm does not have.
+lists these values.
 """
 
 from __future__ import annotations

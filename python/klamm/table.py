@@ -1,6 +1,6 @@
 """`read_table`, which returns topics as an Arrow table.
 
-The function reads with a `Consumer` up to the end of all partitions.
+The function reads with a `Consumer` until all partitions have reached their end position.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read_table(
     id_bytes: int = 4,
     **config: Any,
 ) -> pa.Table:
-    """Read one or more topics into a `pyarrow.Table`. The function reads all partitions at the same time.
+    """Read one or more topics into a `pyarrow.Table`, all partitions at the same time.
 
     The function looks up the end of the topics once, when it starts, and does not read records that arrive later. Rows
     of the same partition are in order of their offsets. Rows of different partitions are in order of arrival.
@@ -66,8 +66,8 @@ def read_table(
             datetime. The keys of a dict are partition numbers or `TopicPartition` objects, and the values are offsets.
             The function does not read partitions that are not in the dict. A datetime selects the first record at or
             after the datetime. An offset outside the partition becomes the nearest valid offset.
-        end: Position at which to stop. `end` accepts the same values as `start`. The function does not read the record
-            at `end`.
+        end: Position at which to stop, without reading the record at this position. `end` accepts the same values as
+            `start`.
         columns: Names of the columns, in order. The default is all columns. `Consumer.arrow` lists the columns.
         progress: Whether to show a progress bar if the standard error is a terminal. The progress bar needs
             `klamm[cli]`.
@@ -152,7 +152,7 @@ def _ranges(consumer: Consumer, topics: list[str], start: Position, end: Positio
     """Return the partitions that have records to read, with their `offset` and `end_offset`."""
     existing = [TopicPartition(name, number) for name in topics for number in consumer.partitions_for(name)]
     first, last = _by_partition(start, existing, "start"), _by_partition(end, existing, "end")
-    # Partitions that the function does not read need no leader, so the function does not request their offsets.
+    # Partitions that the function does not read need no leader, so it does not request their offsets.
     partitions = [tp for tp in existing if all(named is None or tp in named for named in (first, last))]
     begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
 

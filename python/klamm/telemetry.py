@@ -73,7 +73,7 @@ class Telemetry:
         total: bool = False,
         attributes: Mapping[str, str] | None = None,
     ) -> None:
-        """Push a metric of the application to the brokers that subscribe to the metric (KIP-1076).
+        """Push a metric of the application, with the client's metrics, to brokers that subscribe to it (KIP-1076).
 
         `metrics().values` also contains the metric. The metric replaces an earlier metric with the same name.
 

@@ -412,7 +412,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
 
         Args:
             node: Number of the node to restart on its former port. The default is the whole cluster. Starting a cluster
-                that already runs does nothing.
+                or node that already runs does nothing.
         """
         if node is None:
             is_running = bool(self.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""Transactions, which contain records of any number of topics and a consumer's offsets.
+"""Transactions, which can contain records of any number of topics and a consumer's offsets.
 
 A transaction either commits all its records and offsets, or discards all of them.
 
@@ -235,7 +235,7 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
         run(self._wait(self._offsets(consumer, offsets), timeout))
 
     def commit(self, timeout: float | None = None) -> None:
-        """Wait until brokers have acknowledged all records of the transaction, and commit the transaction.
+        """Wait until brokers have acknowledged all records of the transaction, and commit it.
 
         Args:
             timeout: Seconds to wait. `None` waits without limit.
