@@ -125,7 +125,8 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             formats of the emulated release. "0.6.1", "0.7.0", "0.7.1" and "0.7.2" emulate old releases, in which each
             node is a separate broker (docs/legacy.md). By default, the cluster emulates the newest release.
         config: Properties of the brokers' configuration file, such as `{"group.share.record.lock.duration.ms": 1000}`.
-            The cluster applies `num.partitions`, `default.replication.factor`, `auto.create.topics.enable`, and the
+            The cluster applies `num.partitions`, `default.replication.factor`, `auto.create.topics.enable`,
+            `group.initial.rebalance.delay.ms`, `group.consumer.migration.policy`, `delegation.token.*`, and the
             properties that are defaults for topics and groups. The cluster returns any other property to clients, but
             the property has no effect. If `as_version` is 0.6 or 0.7, pass properties of that release, such as
             `{"log.file.size": 1000}`.
