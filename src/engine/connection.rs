@@ -4,8 +4,7 @@
 //! version negotiation, the connection is `Authenticating` if the client has credentials, and finally `Ready`. After an
 //! error, the connection is `Failed`. If the previous connection to the broker got no response to ApiVersions, the new
 //! connection starts as `Probing`, see [`super::version_probe`]. Before a SASL session ends, the connection goes from
-//! `Ready` back to `Authenticating` (KIP-368). Responses to earlier requests still arrive while the connection
-//! authenticates again.
+//! `Ready` back to `Authenticating` (KIP-368). Responses to earlier requests still arrive in that state.
 //!
 //! Brokers respond in the order of the requests. The connection therefore stores the requests in flight in a queue. If
 //! a response arrives out of order, the byte stream is damaged, and the connection fails.

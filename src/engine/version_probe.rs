@@ -8,8 +8,8 @@
 //! * A broker counts as 0.8 only if it responds to one probe and closes the connection after a later probe.
 //! * A broker counts as 0.9 only if it responds to all probes but not to ApiVersions.
 //! * The client repeats the probes on new connections, because a network failure can close a connection at any time.
-//!   The client repeats the probes once if the broker did not respond to ApiVersions, and twice if the broker closed
-//!   the connection. The client accepts the result only if the probes on all connections show the same release.
+//!   It repeats them once if the broker did not respond to ApiVersions, and twice if the broker closed the connection.
+//!   All connections must show the same release.
 //! * If the broker stops or is slow during the probes, the client tries ApiVersions again.
 //! * A broker that has ever responded to ApiVersions is never probed.
 

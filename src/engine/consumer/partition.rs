@@ -55,8 +55,8 @@ pub enum PositionState {
     Requesting,
     /// The position is known.
     Known,
-    /// The partition has no position until the application seeks, because `auto.offset.reset` is `none` and the log
-    /// does not have the offset.
+    /// The partition has no position until the application seeks: there is no offset to start at, or the log no longer
+    /// has it, and `auto.offset.reset` is `none`.
     Lost,
 }
 
@@ -117,8 +117,8 @@ pub struct Partition {
     /// When brokers began to respond with errors that may be temporary, such as an unknown topic.
     pub unknown_since: Option<Time>,
     pub failures: u32,
-    /// Whether the consumer requests the start offset of this partition alone. An error of this partition has failed an
-    /// earlier request for several partitions.
+    /// Whether the consumer requests the start offset of this partition alone, because its error has failed an earlier
+    /// request for several partitions.
     pub lists_alone: bool,
     /// How to treat batches with an implausible offset or epoch.
     pub implausible_batches: ImplausibleBatches,

@@ -1,10 +1,10 @@
 //! Detects that a partition has lost records that the consumer has already read.
 //!
 //! * Recreated topics (KIP-516): a topic that was deleted and created again has a new topic ID, and its offsets start
-//!   at 0. If the consumer kept its position in such a topic, it would skip records. The consumer therefore compares
-//!   the topic ID in new metadata with the topic ID of its last fetch. The consumer does not compare the topic IDs of
-//!   two metadata responses, because the topic may have been recreated after the earlier response, but before the
-//!   consumer found its position.
+//!   at 0. If the consumer kept its position in such a topic, it would skip records. It therefore compares the topic
+//!   ID in new metadata with the topic ID of its last fetch. It does not compare the topic IDs of two metadata
+//!   responses, because the topic may have been recreated after the earlier response, but before the consumer found
+//!   its position.
 //! * Truncated logs (KIP-320): if a partition has a new leader, the consumer asks that leader for the end offset of an
 //!   epoch: the leader epoch of the last read record. If the end offset is below the consumer's position, the log has
 //!   lost records, and new records may have the offsets of the lost records.

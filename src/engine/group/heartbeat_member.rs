@@ -3,8 +3,8 @@
 //!
 //! The coordinator assigns partitions in its responses to heartbeats. This file times the heartbeats, joins and leaves
 //! the group, and joins again when the coordinator has removed the member. Each protocol implements
-//! [`HeartbeatProtocol`]. The trait `HeartbeatProtocol` covers the fields of the request, the way in which the member
-//! applies its assignment, and error codes that only one protocol has.
+//! [`HeartbeatProtocol`]. This trait covers the fields of the request, the way in which the member applies its
+//! assignment, and error codes that only one protocol has.
 //!
 //! ```text
 //! Unsubscribed → Joining (epoch 0) → Stable (epoch > 0) → Leaving (epoch -1 or -2) → Unsubscribed

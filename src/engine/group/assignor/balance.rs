@@ -4,7 +4,7 @@
 //! 2. Each free partition goes to the member with the fewest partitions.
 //! 3. Partitions move from one member to another member that has at least two partitions fewer. A move may pass through
 //!    members in between: each of these members gets one partition and loses another. The algorithm chooses the path on
-//!    which the fewest members lose a partition that they owned before. The algorithm stops when no such path is left.
+//!    which the fewest members lose a partition that they owned before. It stops when no path is left.
 //! 4. Moved partitions return to their former members if the balance stays the same.
 //!
 //! The result is an optimal semi-matching (Harvey, Ladner, Lovász and Tamir, 2003): no other assignment is better

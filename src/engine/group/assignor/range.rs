@@ -2,11 +2,10 @@
 //! divide evenly, each of the first subscribers gets one more partition. A member therefore gets the same partition
 //! numbers in topics that have the same subscribers and the same number of partitions.
 //!
-//! The assignor uses racks (KIP-881) if members and replicas have a rack in common, and if the racks contain different
-//! partitions. When the assignor uses racks, a first pass assigns partitions to members in the rack of a replica. The
-//! first pass gives a member at most as many partitions as the member's range would contain. The first pass handles
-//! topics together if they have the same subscribers and the same number of partitions. After the first pass, the
-//! assignor cuts the remaining partitions into ranges.
+//! The assignor uses racks (KIP-881) if members and replicas have a rack in common, and if not every rack has all
+//! partitions. In that case, a first pass assigns partitions to members in the rack of a replica. It gives a member at
+//! most as many partitions as the member's range would contain. It handles topics together if they have the same
+//! subscribers and the same number of partitions. Then the assignor cuts the remaining partitions into ranges.
 
 use super::interface::{Assignment, Assignor, Group, Member, Topic, Topics};
 use std::collections::{BTreeMap, BTreeSet};
