@@ -84,7 +84,7 @@ pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, Too
     Ok(RecordBatch::try_new_with_options(columns.schema().clone(), arrays, &options).expect("columns fit the schema"))
 }
 
-/// Builds a column of bytes. The caller first measures all values, so that the column is allocated only once.
+/// Builds a column of bytes. [`Binary::new`] first measures all values, so that the column is allocated only once.
 struct Binary {
     wanted: bool,
     offsets: Vec<i32>,

@@ -51,7 +51,7 @@ pub struct Unlocked {
     waiting: AtomicUsize,
     /// Whether a change of the assignment waits for [`Consumer::take_change`].
     change: AtomicBool,
-    /// Whether a call needed a response from a broker since the application last waited for records.
+    /// Whether a call, which may need a response from a broker, was made since the application last waited for records.
     asked: AtomicBool,
     polls: PollClock,
     group: Option<String>,

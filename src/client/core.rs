@@ -4,10 +4,10 @@
 //! [`Admin`](super::Admin) are type aliases of [`Client`], each with its own state machine. `producer.rs`,
 //! `consumer.rs`, `share_consumer.rs` and `admin.rs` add the calls of each client.
 //!
-//! The I/O thread starts when the client is first used, so a program may import klamm and create clients before it
-//! forks. While the I/O thread sleeps, a caller may run one turn of the I/O loop itself, to send a single request
-//! without a thread switch. The response needs no thread switch either if the caller [polls
-//! inline](super::inline_polling), or if an [event loop](super::event_loop) polls the sockets.
+//! The I/O thread starts when the client is first used, not at import, so a program may import klamm before it forks.
+//! While the I/O thread sleeps, a caller may run one turn of the I/O loop itself, to send a single request without a
+//! thread switch. The response needs no thread switch either if the caller [polls inline](super::inline_polling), or
+//! if an [event loop](super::event_loop) polls the sockets.
 
 use super::config::Connecting;
 use super::driver::Driver;

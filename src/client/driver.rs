@@ -1,5 +1,5 @@
-//! The sockets of a client. The driver moves bytes between a [`Network`] and its streams. The driver also moves
-//! requests and responses between the network and the client's state machine.
+//! The sockets of a client. The driver moves bytes between a [`Network`] and its streams. It also moves requests and
+//! responses between the network and the client's state machine.
 //!
 //! The driver does not depend on threads. The [core](super::core) locks the driver for the I/O thread, or for a caller
 //! that runs one turn of the I/O loop.
@@ -113,7 +113,7 @@ impl<R: ClientRole> Driver<R> {
     }
 
     /// Returns how long the I/O thread may pause and leave its work to callers. Returns `None` if there is too much
-    /// work, or if a step such as a login may take long.
+    /// work, if a step such as a login may take long, or if the client is not active.
     pub fn max_io_pause(&self, shared: &Shared<R>, has_visited: bool) -> Option<Duration> {
         let is_settled = self.is_active(shared.now()) && self.network.is_settled();
         is_settled.then(|| R::max_io_pause(&shared.state(), &shared.unlocked, has_visited)).flatten()

@@ -5,9 +5,9 @@
 //! thread switches per response. The I/O thread also pauses while blocked callers repeatedly [poll
 //! inline](super::inline_polling) for records.
 //!
-//! The I/O thread resumes as soon as there is too much work for the event loop or the caller. The I/O thread also ends
-//! its pause at intervals, because the event loop or the caller may have stopped polling. If the client sends nothing
-//! for a while, the I/O thread polls the sockets again.
+//! The I/O thread resumes as soon as there is more than a little work. It also ends its pause at intervals, because the
+//! event loop or the caller may be busy or may have stopped polling. If the client sends nothing for a while, the I/O
+//! thread polls the sockets again.
 
 use crate::net::Descriptor;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -70,7 +70,7 @@ impl ExternalPollers {
     }
 
     /// Prepares the next [`ExternalPollers::pause_io_thread`]. The I/O thread calls this before it looks for work. A
-    /// later recall then ends the pause.
+    /// later recall then ends the pause, even if the recall comes before the pause begins.
     pub fn arm(&self) {
         self.set_recalled(false);
     }

@@ -1,6 +1,6 @@
 //! The mailbox between a client's I/O thread and the token provider, which is code outside of the client. The provider
-//! puts OAUTHBEARER tokens into the mailbox before the client needs them. The provider also makes the library calls of
-//! GSSAPI logins, and puts the results into the mailbox. The provider may run in any thread.
+//! puts OAUTHBEARER tokens into the mailbox before the client needs them. It also makes the library calls of GSSAPI
+//! logins, and puts the results into the mailbox. It may run in any thread.
 
 use super::Error;
 use crate::engine::ConnectionId;

@@ -22,7 +22,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long a bulk append waits until the network has sent buffered records, before it appends more records.
+/// The longest time that a bulk append waits for the network to send buffered records, before it appends more records.
 pub const PAUSE: Duration = Duration::from_millis(100);
 
 /// Stands for the timestamp of a record without a timestamp from the caller.

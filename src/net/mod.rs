@@ -61,7 +61,7 @@ impl Wake {
         }
     }
 
-    /// Ends a wait even if the thread that usually waits is awake. A second thread in the poller then also wakes up.
+    /// Ends a wait even if the thread that usually waits is awake, so that it also wakes a second thread in the poller.
     pub fn insist(&self) {
         let _ = self.0.waker.wake();
     }

@@ -285,7 +285,7 @@ impl Varint {
 }
 
 /// The encoded attributes, timestamp delta and offset delta of a record, for reuse by the next record. In most batches,
-/// the next record has the same timestamp and the next offset. To encode these fields again would take an eighth of the
+/// the next record has the same timestamp and the next offset. Encoding these fields again would take an eighth of the
 /// time for a record of 100 bytes.
 #[derive(Debug, Default)]
 struct Deltas {

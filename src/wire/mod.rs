@@ -2,9 +2,9 @@
 //! `message!` grammar that declares every API once. The module `wire` depends on no API.
 //!
 //! The cursor knows the version of the message and whether that version is flexible. Before the cursor reads data, it
-//! compares the length that the peer sent with the remaining bytes. The cursor also limits the memory that a decoded
-//! message can take. The cursor drops and counts unknown tagged fields. A client need not keep unknown fields, because
-//! it never forwards a message.
+//! compares the length that the peer sent with the remaining bytes. It also limits the memory that a decoded message
+//! can take. It drops and counts unknown tagged fields. A client need not keep these fields, because it never forwards
+//! a message.
 
 #![deny(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -145,8 +145,7 @@ keys! {
     "flight.recorder.bytes": Kind::Int(0, 1 << 30), "1048576", ALL,
         "The memory, in bytes, of the flight recorder, which keeps the last requests, responses and changes of \
          state. `dump_flight()` writes the recorder's content to a file. The recorder keeps the keys and values of \
-         records only if `flight.recorder.values` is true. The recorder never keeps credentials. `0` turns the \
-         recorder off.";
+         records only if `flight.recorder.values` is true. It never keeps credentials. `0` turns the recorder off.";
     "flight.recorder.values": Kind::Bool, "false", ALL,
         "Whether the flight recorder keeps keys and values of records, and the contents of group and transaction \
          requests. With `true`, `DevBroker.replay` can replay the records of a dump. The recorder never keeps \
@@ -371,7 +370,7 @@ keys! {
         "The time between automatic commits.";
     "offsets.retention.ms": Kind::Int(-1, 100 * 365 * 86_400_000), "-1", CONSUMER,
         "How long brokers keep the offsets that this consumer commits. `-1` uses the brokers' \
-         `offsets.retention.minutes`. This key needs Kafka 0.9 or newer. This key cannot be combined with \
+         `offsets.retention.minutes`. This key needs Kafka 0.9 or newer. It cannot be combined with \
          `group.protocol=consumer` or `group.instance.id`.";
     "fetch.min.bytes": Kind::Int(0, i32::MAX as i64), "1", CONSUMERS,
         "How many bytes a broker collects before it responds to a fetch request.";

@@ -8,14 +8,13 @@
 //!   +-- the session ended: other members may own all partitions
 //! ```
 //!
-//! The member gives its driver one [`Operation`] on the ZooKeeper tree at a time. The member writes exactly the same
-//! paths and data to ZooKeeper as the Java consumer, so klamm and Java consumers can be in one group. A member creates
-//! a partition's owner node before it reads the partition. The member deletes the owner node after the partition's
-//! reader has stopped and the member has written the offset. Two members therefore never read the same partition at the
-//! same time, and offsets never go back. The member differs from the Java consumer in two ways. In a rebalance, the
-//! member keeps the partitions that are assigned to it again. If a slower member still owns a newly assigned partition,
-//! the member waits instead of releasing its partitions. The member's driver knows the brokers, reads the partitions
-//! and decides when to commit.
+//! The member gives its driver one [`Operation`] on the ZooKeeper tree at a time. It writes exactly the same paths and
+//! data to ZooKeeper as the Java consumer, so klamm and Java consumers can be in one group. It creates a partition's
+//! owner node before it reads the partition. It deletes the owner node after the partition's reader has stopped and the
+//! offset is written. Two members therefore never read the same partition at the same time, and offsets never go back.
+//! The member differs from the Java consumer in two ways. In a rebalance, it keeps the partitions that are assigned to
+//! it again. If a slower member still owns a newly assigned partition, it waits instead of releasing its partitions.
+//! The driver knows the brokers, reads the partitions and decides when to commit.
 
 use crate::engine::Time;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -5,7 +5,7 @@
 //! * [`Family`]: a snapshot of all metrics about one client, broker, topic or partition.
 //!
 //! The state machines own their metrics and update them once for each request, response or batch, never for each
-//! record. The code that reads a [`Family`] exports the metrics, not this module.
+//! record. This module does not export metrics: the code that reads a [`Family`] does.
 
 mod number;
 pub mod reading;

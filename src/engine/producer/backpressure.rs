@@ -1,7 +1,7 @@
 //! Backpressure for bulk appends: pauses them when the producer has buffered many bytes that it has not sent yet.
 //!
-//! A fuller buffer would not make sending faster. A fuller buffer would need new memory, and the first access to each
-//! page of new memory costs a page fault. The records that other threads append would also be sent later.
+//! A fuller buffer would not make sending faster. It would need new memory, and the first access to each page of new
+//! memory costs a page fault. It would also delay the records that other threads append.
 
 /// The number of buffered bytes at which a bulk append pauses.
 const STEP: usize = 16 << 20;
@@ -44,7 +44,7 @@ impl Backpressure {
         }
     }
 
-    /// Raises the limit although the network is slow, so that the buffer can absorb a burst.
+    /// Raises the limit if the network is slow, so that the buffer can absorb a burst.
     pub fn run_ahead(&mut self, memory: usize) {
         *self = Self { limit: memory + STEP, is_paused: false };
     }

@@ -51,7 +51,7 @@ pub struct Batch<D> {
     pub producer: Option<Producer>,
     /// The number of failed attempts.
     pub attempts: u32,
-    /// How many times in a row a broker closed the connection while it received this batch.
+    /// How many times in a row a broker closed the connection while it received this batch, if the batch is large.
     pub disconnects: u32,
     /// Whether a broker may have written the batch, because an attempt ended without a definite rejection.
     pub may_be_written: bool,
@@ -221,8 +221,9 @@ pub struct Partition<D> {
     pub next_sequence: i32,
     /// After a failure, the producer sends no batch of this partition before this time.
     pub retry_at: Time,
-    /// At the start and after a failure, the producer sends one batch at a time until a later batch succeeds. The value
-    /// is the number of batches that were sent before that. There are two reasons to send one batch at a time:
+    /// At the start and after a failure, the producer sends one batch at a time until a batch that it sends from then
+    /// on succeeds. The value is the number of batches that were sent before. There are two reasons to send one batch
+    /// at a time:
     ///
     /// * Order: a broker accepts any first sequence number of a producer ID that it does not know. The broker may
     ///   reject the first batch because it does not know a new topic yet, and then accept the second batch.

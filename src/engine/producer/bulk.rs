@@ -37,7 +37,7 @@ impl<D> Producer<D> {
 
     /// Computes the partition and the largest possible size of each record. Returns false if the producer has to append
     /// the records one by one. The reason may be that a partition depends on earlier records, that a record is invalid,
-    /// or that the buffer is too small.
+    /// or that the buffer might be too small if each record needs a batch of its own.
     fn choose_all(
         &self,
         TopicIndex(topic): TopicIndex,

@@ -87,8 +87,8 @@ pub struct ProducerConfig {
     pub retries: u32,
     /// Whether batches have sequence numbers, so that brokers drop duplicates (KIP-98).
     pub idempotent: bool,
-    /// Whether it is an error if a broker does not support idempotence. If it is not an error, the producer works
-    /// without idempotence on that broker.
+    /// Whether it is an error if a broker does not support idempotence. If it is not an error, the producer continues
+    /// without idempotence.
     pub idempotence_required: bool,
     /// The transactional ID, and how long a transaction may stay open.
     pub transactions: Option<(Arc<str>, Duration)>,

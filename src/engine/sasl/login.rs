@@ -1,10 +1,10 @@
 //! The SASL authentication of a connection: SaslHandshake names the mechanism, then client and broker exchange SASL
 //! messages.
 //!
-//! After SaslHandshake v0 (Kafka 0.10), each SASL message has a length prefix but no request header. After
-//! SaslHandshake v0, a broker that rejects a message closes the connection. After SaslHandshake v1 (Kafka 1.0,
-//! KIP-152), client and broker send the messages in SaslAuthenticate. The response to SaslAuthenticate has an error
-//! message and, from v1 on, the lifetime of the session (KIP-368).
+//! After SaslHandshake v0 (Kafka 0.10), each SASL message has a length prefix but no request header. A broker that
+//! rejects such a message closes the connection. After SaslHandshake v1 (Kafka 1.0, KIP-152), client and broker send
+//! the messages in SaslAuthenticate. The response to SaslAuthenticate has an error message and, from v1 on, the
+//! lifetime of the session (KIP-368).
 
 use super::{Credentials, Exchange, Next, gssapi, words};
 use crate::api::{ErrorCode, sasl_authenticate, sasl_handshake};

@@ -243,7 +243,7 @@ impl Transactions {
         Ok(())
     }
 
-    /// Commits or aborts the transaction. To commit a failed transaction aborts it, and the call returns an error.
+    /// Commits or aborts the transaction. Committing a failed transaction aborts it, and the call ends with an error.
     pub fn end(&mut self, now: Time, commit: bool) -> Result<u64, Error> {
         let why = match &self.state {
             State::Open => None,
@@ -370,7 +370,7 @@ impl Transactions {
         self.effects.fail_unsent = Some(error.clone());
     }
 
-    /// Fails the producer for good: pending and later calls return the error.
+    /// Fails the producer for good: pending and later calls end with the error.
     pub fn fail_fatally(&mut self, error: &Error) {
         let error = error.clone();
         if error.kind() != ErrorKind::Closed {
