@@ -3,7 +3,7 @@
 //!
 //! A callback of the application runs in the thread that dispatches the result: the I/O thread, or a caller that polls
 //! inline. While the callback runs, the thread dispatches no other result of the same client. A callback must therefore
-//! not wait for its own client: [`may_wait`] rejects a call that would do that. A callback may wait for other clients,
+//! not wait for its own client: [`may_wait`] rejects a call that would do that. It may wait for other clients,
 //! because each client has its own I/O thread.
 
 use super::{Error, ErrorKind};

@@ -40,8 +40,8 @@ pub fn suggestion(client: ClientType, name: &str, spell: impl Fn(&str) -> String
     }
 }
 
-/// Returns the only key that begins with this word. Otherwise, returns the key whose name differs in few letters, or the
-/// key with at least half of the same words.
+/// Returns the key that begins with this word, if there is only one. Otherwise, returns the key whose name differs in
+/// few letters, or the key with at least half of the same words.
 fn nearest(client: ClientType, name: &str) -> Option<&'static str> {
     let keys = || KEYS.iter().filter(|key| key.clients.contains(&client));
     let mut begun = keys().filter(|key| key.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));

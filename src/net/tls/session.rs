@@ -219,7 +219,7 @@ impl Session {
         }
     }
 
-    /// Encrypts queued bytes, up to `MAX_SEALED` bytes.
+    /// Encrypts queued bytes, until `MAX_SEALED` encrypted bytes wait for the kernel.
     pub fn encrypt(&mut self, queue: &mut VecDeque<Bytes>) -> io::Result<()> {
         while !queue.is_empty() {
             let pieces: Vec<IoSlice<'_>> = queue.iter().take(MAX_PIECES).map(|b| IoSlice::new(b)).collect();

@@ -66,9 +66,9 @@ fn system() -> Result<Arc<RootCertStore>, Failure> {
 /// Checks certificates like rustls, with these differences:
 ///
 /// * The error describes what is wrong with the certificate.
-/// * A broker's certificate may be an authority if the authorities' file contains that certificate. `openssl req -x509`
-///   creates such certificates. Such a broker certificate is not less secure, because the owner of its key can sign a
-///   certificate for any broker anyway.
+/// * A broker's certificate may be the certificate of an authority, if the authorities' file contains it. `openssl req
+///   -x509` creates such certificates. They are not less secure, because the owner of the key can sign a certificate
+///   for any broker anyway.
 /// * `check_host` can switch off the check of the host name.
 #[derive(Debug)]
 struct Verifier {
@@ -80,8 +80,8 @@ struct Verifier {
 }
 
 impl Verifier {
-    /// Checks a certificate in the authorities' file that rustls rejects because it is an authority. rustls has already
-    /// checked its dates.
+    /// Checks a certificate in the authorities' file that rustls rejects because it is the certificate of an authority.
+    /// rustls has already checked its dates.
     fn check_given(&self, certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
         if !Facts::of(certificate).is_some_and(|facts| facts.is_for_servers()) {
             return Err(CertificateError::InvalidPurpose.into());
