@@ -41,7 +41,7 @@ pub fn suggestion(client: ClientType, name: &str, spell: impl Fn(&str) -> String
 }
 
 /// Returns the key that begins with this word, if there is only one. Otherwise, returns the key whose name differs in
-/// few letters, or the key with at least half of the same words.
+/// few letters, or the key that has at least half of all words in common with this name.
 fn nearest(client: ClientType, name: &str) -> Option<&'static str> {
     let keys = || KEYS.iter().filter(|key| key.clients.contains(&client));
     let mut begun = keys().filter(|key| key.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
