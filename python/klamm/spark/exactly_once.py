@@ -101,7 +101,7 @@ def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Record
     # An Arrow batch may have 64 MB, so hold no reference to the first batch while later batches are sent.
     batches = chain(iter([first]), batches)
     del first
-    # Do not take the producer from a cache. The transactional ID belongs to the task, and Spark gave only 29 of 113
+    # Do not take the producer from a cache. The transactional ID belongs to the task, and Spark gave only 31 of 113
     # tasks to the worker that had run the same task before (benches/spark/requests.py, four slots). If another worker
     # runs the task, its producer fences the cached producer. The next task with the cached producer would then fail.
     with klamm.Producer(options.config | {"transactional.id": task.name}) as producer:
