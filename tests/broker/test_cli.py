@@ -234,6 +234,13 @@ def test_describe_shows_what_exists_before_the_error_of_what_is_missing(broker, 
     assert_one_error(described.stderr, f"{name}-missing")
 
 
+def test_settings_are_shown_before_the_error_of_a_missing_topic(filled, topic):
+    described = filled("configs", "describe", "topic", f"{topic}-missing", topic, "--json")
+    assert described.returncode == 1
+    assert [each["name"] for each in json.loads(described.stdout)["resources"]] == [topic]
+    assert_one_error(described.stderr, f"{topic}-missing")
+
+
 @pytest.mark.usefixtures("filled")
 def test_sigterm_ends_a_member_which_commits(broker, topic):
     group = f"{topic}-readers"

@@ -96,8 +96,10 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     with klamm.Admin(admin_config(args)) as admin:
         names = args.names or all_names(admin, args.kind)
         resources = [ConfigResource(args.kind, name) for name in names]
-        configs_by_resource = admin.describe_resources(resources, documentation=args.docs) if resources else {}
-    shown = {resource: chosen(entries, every=args.all) for resource, entries in configs_by_resource.items()}
+        described = (
+            output.found(lambda: admin.describe_resources(resources, documentation=args.docs)) if resources else {}
+        )
+    shown = {resource: chosen(entries, every=args.all) for resource, entries in described.items()}
     if output.json:
         output.result(
             {

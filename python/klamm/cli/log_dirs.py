@@ -54,7 +54,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     """Print directories."""
     with klamm.Admin(admin_config(args)) as admin:
         partitions = expand(admin, args.topics) or None
-        log_dirs = admin.describe_log_dirs(args.brokers, partitions)
+        log_dirs = output.found(lambda: admin.describe_log_dirs(args.brokers, partitions))
     if output.json:
         listed = [
             {

@@ -181,7 +181,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
 def producers(args: argparse.Namespace, output: Output) -> int:
     """Print the state of each producer of the partitions."""
     with klamm.Admin(admin_config(args)) as admin:
-        producers = admin.describe_producers(expand(admin, args.topics), broker=args.broker)
+        producers = output.found(lambda: admin.describe_producers(expand(admin, args.topics), broker=args.broker))
     if output.json:
         listed = [
             {"topic": tp.topic, "partition": tp.partition, "producers": as_json(each)} for tp, each in producers.items()

@@ -79,7 +79,7 @@ def add_mechanism(part: argparse.ArgumentParser) -> None:
 def list_users(args: argparse.Namespace, output: Output) -> int:
     """Print users."""
     with klamm.Admin(admin_config(args)) as admin:
-        found = admin.describe_user_scram_credentials(args.users or None)
+        found = output.found(lambda: admin.describe_user_scram_credentials(args.users or None))
     listed = [
         {"user": user, "mechanism": NAMES.get(each.mechanism, "unknown"), "iterations": each.iterations}
         for user, credentials in sorted(found.items())
