@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 CLOSE_SECONDS = 0.5
 """Timeout for closing a client after an error or Ctrl+C, so that the command ends within a second."""
 
+TERMINATION_SECONDS = 5
+"""Timeout for closing a client after SIGTERM. Programs that stop others, such as Docker, wait ten seconds or longer before
+SIGKILL."""
+
 ADMIN_TIMEOUT_MS = "15000"
 """Timeout of administrative commands. The default of one minute is too long for a person who waits at a terminal."""
 
@@ -72,8 +76,8 @@ def closing(client: C) -> Iterator[C]:
     """Close a client at the end of the block. After an error, close the client quickly and ignore further errors."""
     try:
         yield client
-    except BaseException:
+    except BaseException as error:
         with suppress(Exception):
-            client.close(timeout=CLOSE_SECONDS)
+            client.close(timeout=TERMINATION_SECONDS if isinstance(error, SystemExit) else CLOSE_SECONDS)
         raise
     client.close()

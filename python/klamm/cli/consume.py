@@ -84,7 +84,7 @@ def add(commands: Commands) -> None:
         "--group",
         metavar="NAME",
         help="read as a member of this consumer group: start at the group's committed offsets, and commit the printed "
-        "records",
+        "records; the next member may print the last records again if a signal ends this command",
     )
     group.add_argument(
         "--share",
