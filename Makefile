@@ -53,6 +53,8 @@ OLD_SPARK_TESTS := $(patsubst %,tests/spark/test_%.py,batch_read stream write ex
 
 # One interpreter for every build of pyo3; it is compiled anew whenever this changes.
 export PYO3_PYTHON := $(abspath $(BIN)/python)
+# Containers often set this; each command that a test starts would then compile the whole package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Two compilers, Spark or two brokers at a time are more than a small machine has memory for.
 .NOTPARALLEL:
