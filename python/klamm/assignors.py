@@ -130,7 +130,7 @@ def assign(
     Args:
         name: `range`, `roundrobin`, `sticky` or `cooperative-sticky`.
         topics: Dict from topic name to the topic's partitions, in order. Each partition is a list of the broker IDs of
-            its replicas. Members get no partitions of topics that are not in `topics`.
+            its replicas. Members get partitions of only these topics.
         members: The members of the group.
         nodes: Rack of each broker, by broker ID.
 
@@ -139,7 +139,7 @@ def assign(
 
     Raises:
         ConfigError: Two members have the same ID, or klamm has no assignor with this name.
-        ArgumentError: An argument has a wrong type.
+        ArgumentError: An argument has the wrong type.
     """
     racks = {
         node: string(f"the rack of node {node}", rack)

@@ -78,7 +78,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
 
     Raises:
         ConfigError: A configuration value is invalid.
-        ArgumentError: An argument has a wrong type.
+        ArgumentError: An argument has the wrong type.
 
     Example:
         with klamm.Consumer("localhost:9092", group_id="greeters", topics=["greetings"]) as consumer:

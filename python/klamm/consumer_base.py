@@ -119,7 +119,7 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
 
         Raises:
             ConfigError: The call has both `topics` and `pattern`, or neither.
-            ArgumentError: An argument has a wrong type.
+            ArgumentError: An argument has the wrong type.
         """
         if (topics is None) == (pattern is None):
             raise ConfigError("subscribe needs either topics or a pattern", hint="pass topics, or pattern='logs-.*'")

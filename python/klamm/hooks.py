@@ -5,7 +5,7 @@ deserializers.
 
 A producer without hooks uses the core's `send` directly. A producer with hooks is an instance of a subclass from this
 file, and needs one more Python call for each record. `send_arrow` has no Python objects for records, so it bypasses the
-hooks. A consumer without deserializers uses the core's methods directly. Deserializers do not run for Arrow columns,
+hooks. A consumer without deserializers and interceptors uses the core's methods directly. Deserializers do not run for Arrow columns,
 which contain bytes.
 """
 
@@ -80,7 +80,7 @@ class NewRecord(NamedTuple):
 
 
 class SendInterceptor(Protocol):
-    """An interceptor that gets every record before the producer serializes the record."""
+    """An interceptor that gets each record of `send` and `send_many` before the producer serializes the record."""
 
     def on_send(self, record: NewRecord) -> NewRecord:
         """Return the record to send. If `on_send` raises an exception, `send` raises the same exception."""

@@ -7,8 +7,8 @@ bytes of each system and level in each time window. Two queries write their resu
 - counts: writes a record for each complete window to the result topic. An example is the key `billing` with the value
   `{"from": "2026-03-01T12:00:00", "system": "billing", "kind": "service", "level": "ERROR", "lines": 7, "bytes": 903}`.
 - dead letters: writes the lines of unknown systems and the lines without a time to a separate topic. The query does not
-  change the lines. The header `why` has the reason, and the headers `topic`, `partition` and `offset` say where the
-  line comes from.
+  change the lines. The header `why` says why a line was not counted, and the headers `topic`, `partition` and
+  `offset` say where the line comes from.
 
     python -m klamm.pipeline --bootstrap localhost:9092 --source lines --result counts --dead-letters dead --checkpoint DIR
 

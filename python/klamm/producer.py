@@ -244,7 +244,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
 
     Raises:
         ConfigError: A configuration value is invalid.
-        ArgumentError: An argument has a wrong type.
+        ArgumentError: An argument has the wrong type.
 
     Example:
         with klamm.Producer("localhost:9092", linger_ms=5) as producer:
@@ -300,7 +300,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             The number of rows sent.
 
         Raises:
-            ArgumentError: `data` is not Arrow data, or a column has a wrong type.
+            ArgumentError: `data` is not Arrow data, or a column has the wrong type.
             SchemaError: A column or a value does not fit the schema.
             KafkaTimeoutError: The buffer had no room within `max_block_ms`.
             BufferFullError: The buffer is full, and `drop_when_full` is set.
@@ -418,7 +418,7 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
             An awaitable for the `RecordMetadata` of the acknowledgement.
 
         Raises:
-            ArgumentError: An argument has a wrong type.
+            ArgumentError: An argument has the wrong type.
             BufferFullError: The buffer is full, and `drop_when_full` is set.
             ClosedError: The producer is closed.
         """

@@ -347,7 +347,7 @@ def encode_batch(
 
     Raises:
         ConfigError: A value is out of range, or the format does not support an argument.
-        ArgumentError: An argument has a wrong type.
+        ArgumentError: An argument has the wrong type.
     """
     records = list_of("records", records)
     for index, record in enumerate(records):

@@ -107,7 +107,7 @@ class _ShareConsumer(Waiting, ShareConsumerCore[K_co, V_co], Generic[K_co, V_co]
 
         Raises:
             InvalidRecordStateError: This consumer does not hold the lock of a record.
-            ArgumentError: An argument has a wrong type.
+            ArgumentError: An argument has the wrong type.
         """
         self._acknowledge(records, acknowledge_type)
 
@@ -160,7 +160,7 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
 
     Raises:
         ConfigError: A configuration value is invalid.
-        ArgumentError: An argument has a wrong type.
+        ArgumentError: An argument has the wrong type.
 
     Example:
         with klamm.ShareConsumer("localhost:9092", group_id="workers", topics=["jobs"]) as consumer:

@@ -84,7 +84,7 @@ class Telemetry:
             attributes: Labels of the metric.
 
         Raises:
-            ArgumentError: An argument has a wrong type.
+            ArgumentError: An argument has the wrong type.
         """
         check_function("function", function)
         given: Any = name, function

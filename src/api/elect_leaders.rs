@@ -1,5 +1,5 @@
-//! ElectLeaders (43): makes the preferred replica of each given partition the leader (KIP-183). The controller handles
-//! ElectLeaders.
+//! ElectLeaders (43): makes the preferred replica of each given partition the leader (KIP-183), or another replica in an
+//! unclean election. The controller handles ElectLeaders.
 //!
 //! * v1: unclean elections, top-level error (KIP-460)
 //! * v2: flexible

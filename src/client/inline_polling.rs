@@ -5,9 +5,9 @@
 //! after the caller has stopped polling. If the I/O thread wakes up while a caller polls inline, it pauses until the
 //! caller has stopped polling.
 //!
-//! A consumer polls inline only if its last fetch response with records was small. A fetch response may arrive in
-//! pieces, and a later piece could wake the I/O thread. While callers repeatedly poll inline for records, the I/O
-//! thread therefore [pauses](super::event_loop).
+//! A thread that waits for records polls inline only if the consumer's last fetch response with records was small. A
+//! fetch response may arrive in pieces, and a later piece could wake the I/O thread. If threads poll inline again and
+//! again, the I/O thread therefore [pauses](super::event_loop) also between these polls.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};

@@ -8,8 +8,9 @@
 //! REBOOTSTRAP_REQUIRED (KIP-1102), the network tries the bootstrap list again (KIP-899).
 //!
 //! A broker that rejects the client's TLS or SASL authentication will probably also reject the next attempt. If the
-//! client has no other broker to try, all waiting requests therefore fail at once. New requests also fail until
-//! [`REFUSED_WAIT`] has passed since the rejection. The first request after that starts a new attempt to connect.
+//! client has no other broker to try, all waiting requests therefore fail at once. For at least
+//! [`REFUSED_WAIT`] after the rejection, new requests fail at once, too. The first request after that starts a new
+//! attempt to connect.
 
 mod attempts;
 mod brokers;

@@ -1,7 +1,7 @@
 //! [`ProducerCore`]: the base class of `Producer` and `AsyncProducer`.
 //!
 //! Programs may call `send` and `send_nowait` a million times per second. `Producer` therefore inherits both methods
-//! directly, so that a call runs no Python code. `klamm.producer` defines the remaining methods of `Producer`. If the
+//! directly, so that a call runs no Python code. `klamm.producer` and its base classes define the other methods. If the
 //! buffer is full, a call releases the GIL and waits for room, at most `max.block.ms`. Keys and values are copied once:
 //! from the caller's objects into the open batch of a partition.
 

@@ -1,7 +1,7 @@
 //! Decodes Avro's binary encoding into columns.
 //!
-//! An [`Op`] reads a value of the writer's schema and appends it to the column of the reader's schema. Python compiles
-//! each pair of a writer's and a reader's schema to operations once, before the decoding
+//! An [`Op`] reads a value of the writer's schema and appends it to the column of the reader's schema. Before
+//! the first record of a writer's schema, Python compiles this schema and the reader's schema into operations
 //! (`klamm/registry/columns/avro.py`).
 
 use super::column::{Column, Data};

@@ -66,7 +66,7 @@ class Admin(
 
     Raises:
         ConfigError: A configuration value, or an argument of a method, is invalid.
-        ArgumentError: An argument has a wrong type.
+        ArgumentError: An argument has the wrong type.
         KafkaTimeoutError: The brokers did not answer the request of a method in time.
         BrokerError: A broker refused the request of a method.
         UnsupportedEndpointTypeError: The client talks to controllers, but the method needs brokers.

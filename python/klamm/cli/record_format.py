@@ -85,7 +85,7 @@ def record_fields(record: klamm.Record) -> dict[str, Any]:
 
 
 def text_field(name: str, data: bytes | None) -> dict[str, str | None]:
-    """Return a dict with the bytes as text in the field `name`.
+    """Return a dict with one field, whose key is `name` and whose value is the bytes as text.
 
     Bytes that are not UTF-8 become base64, and the dict gets a field `{name}_encoding`.
     """

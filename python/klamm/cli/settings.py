@@ -230,7 +230,8 @@ def plain_lines(path: Path, text: str) -> Iterator[tuple[str, str]]:
 def java_properties(text: str) -> Iterator[tuple[str, str]]:
     r"""Yield the keys and values of a Java properties file.
 
-    As in `java.util.Properties`, a line can continue on the next line and have escapes. A key ends at `=`, `:` or a space.
+    As in `java.util.Properties`, a line can continue on the next line and have escapes. A key ends at the first `=`,
+    `:` or white space without a backslash before it.
     """
     for line in logical_lines(text):
         match = KEY.match(line)

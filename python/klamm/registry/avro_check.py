@@ -24,7 +24,10 @@ _MAX_VARINT = 10
 
 
 class Damaged(Exception):  # noqa: N818 - `checked` turns this exception into a SchemaError
-    """The bytes do not fit the schema. The check of each enclosing field adds the name of the field to the path."""
+    """The bytes do not fit the schema.
+
+    Each record, array or map around the damaged value adds its field name or index to the path.
+    """
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(reason)

@@ -270,7 +270,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
 
     Raises:
         ConfigError: A configuration value is invalid.
-        ArgumentError: An argument has a wrong type.
+        ArgumentError: An argument has the wrong type.
 
     Example:
         with SchemaRegistry("http://localhost:8081", basic_auth_user_info="alice:secret") as registry:

@@ -113,7 +113,7 @@ def _use_one_arena() -> None:
 def _freeze(modules: int) -> None:  # noqa: ARG001
     """Exclude all existing objects from garbage collection, if modules were loaded since the last call.
 
-    `gc.freeze()` also excludes the temporary objects of the current task. Python never frees reference cycles of
+    `gc.freeze()` also excludes the current task's temporary objects from garbage collection. Python never frees reference cycles of
     excluded objects, so this function must not call `gc.freeze()` for every task.
     """
     gc.freeze()

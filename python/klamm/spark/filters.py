@@ -1,6 +1,6 @@
 """Narrows a batch read to the partitions and offsets that Spark's filters allow.
 
-Spark checks every row again. Therefore, this module only skips records that cannot match, and ignores filters of
+Spark applies its filters again to each row that it gets from klamm. Therefore, this module only skips records that cannot match, and ignores filters of
 unknown types. A filter on timestamps can raise the start offset, but it cannot lower the end offset, because later
 records may have earlier timestamps.
 """

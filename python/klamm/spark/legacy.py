@@ -169,7 +169,7 @@ def _resolve(consumer: Consumer07, tp: Partition, position: Position) -> int:
 def _cut(consumer: Consumer07, offsets: OffsetRange, most: int | None) -> list[OffsetRange]:
     """Divide a range of byte offsets at the starts of segments, so that each part has at most `most` bytes.
 
-    A segment larger than `most` stays one part.
+    The function does not divide a segment of more than `most` bytes.
     """
     if offsets.start >= offsets.end:
         return []

@@ -74,7 +74,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """Check the schema of a read, and return the same schema with Arrow types.
 
     Raises:
-        ConfigError: A column does not exist, or has a wrong type.
+        ConfigError: A column does not exist, or has the wrong type.
     """
     fields = []
     for field in schema.fields:

@@ -1,5 +1,5 @@
 //! Common code of the handlers. This file writes the throttle time, and the error of a whole request, into the response
-//! of any API.
+//! of most APIs.
 //!
 //! For each API, the tables in this file list the response fields that contain the error code. A handler whose response
 //! does not fit the tables implements [`RespondWith`] itself.

@@ -40,7 +40,7 @@ FORMATS = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
 _ON_ERROR = ("raise", "null", "column")
 _ON_NEW_FIELDS = ("drop", "raise")
 _DEEPEST_PLAN = 126
-"""The core reads plans with at most 127 levels of lists."""
+"""Maximum depth of the nested lists in a plan: one less than serde_json, which parses the plan, accepts."""
 _SAMPLE = 1000
 """klamm infers a schema from at most this many records."""
 

@@ -4,11 +4,11 @@
 //! 2. Each free partition goes to the member with the fewest partitions.
 //! 3. Partitions move from one member to another member that has at least two partitions fewer. A move may pass through
 //!    members in between: each of these members gets one partition and loses another. The algorithm chooses the path on
-//!    which the fewest members lose a partition that they owned before. It stops when no path is left.
+//!    which the fewest members lose a partition that they owned before, and repeats this until no such path exists.
 //! 4. Moved partitions return to their former members if the balance stays the same.
 //!
 //! The result is an optimal semi-matching (Harvey, Ladner, Lovász and Tamir, 2003): no other assignment is better
-//! balanced. If the search reaches its maximum number of steps, the assignment may be less balanced.
+//! balanced. Only if the search reaches its maximum number of steps, the assignment may be less balanced.
 //!
 //! Topics with the same subscribers form a class. Within a class all partitions are alike, so the search only needs the
 //! number of partitions of each member. After the search, the algorithm chooses the partitions of each member. Members
