@@ -7,7 +7,7 @@
 //! older than the client ID, so its request has header v0.
 
 use super::{Info, api_versions, controlled_shutdown};
-use crate::wire::{Error, Reader, Reason, Reflect, ValueVisitor, Wire, Writer};
+use crate::wire::{Error, Reader, Reflect, ValueVisitor, Wire, Writer};
 
 message! {
     /// The header of a request.
@@ -104,12 +104,4 @@ pub fn put_response_header(api: &Info, version: i16, correlation_id: i32, w: &mu
     w.flexible = w.version == 1;
     ResponseHeader { correlation_id }.put(w);
     (w.version, w.flexible) = body;
-}
-
-/// Returns the correlation ID of a response, without knowing the request.
-pub fn peek_correlation_id(frame: &[u8]) -> Result<i32, Error> {
-    match frame.first_chunk::<4>() {
-        Some(&id) => Ok(i32::from_be_bytes(id)),
-        None => Err(Error::new(Reason::Truncated { wanted: 4, left: frame.len() }, 0)),
-    }
 }

@@ -2,7 +2,7 @@
 //! read. The file also decides whether a thread of the application may poll the sockets itself.
 
 use super::config::{ClientType, Config};
-use super::core::{AnyClient, Client, RunsOps, completion, deadline};
+use super::core::{Client, RunsOps, completion};
 use super::poll_clock::PollClock;
 use super::shared::{ClientRole, Shared, State};
 use super::{Assigned, Error, Pending, Slice};
@@ -17,7 +17,7 @@ use crate::engine::{ErrorKind, Outgoing, Time, TopicPartition};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The largest size of fetch responses, in bytes, up to which a caller polls inline. Larger responses come through the
 /// I/O thread, while the application handles earlier records.
@@ -478,23 +478,6 @@ impl Client<Machine> {
     /// some seconds.
     pub fn wait_until_left(&self, timeout: Duration) -> bool {
         self.wait_until(timeout, |state| state.role.has_left())
-    }
-
-    /// Commits the offsets of handled records if auto-commit is enabled, leaves the group, and closes the client, all
-    /// within `timeout`.
-    pub fn close(&self, timeout: Duration) -> Result<(), Error> {
-        let end = deadline(timeout);
-        let mut result = Ok(());
-        if let Ok(Some(commit)) = self.commit_finished(true) {
-            commit.wait(timeout);
-            result = commit.result();
-        }
-        // If this fails, the coordinator notices when the session times out.
-        if self.leave().is_ok() {
-            self.wait_until_left(end.saturating_duration_since(Instant::now()));
-        }
-        self.end();
-        result
     }
 }
 

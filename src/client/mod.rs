@@ -59,7 +59,6 @@ pub use legacy::LegacyConnection;
 pub use login_mailbox::LoginMailbox;
 pub use metrics::{Family, Number};
 pub use producer::{
-    Appender, BrokerMetrics, Failure, GroupMetadata, Metrics, NOW, NewRecord, PAUSE, Producer, RecordMetadata,
-    TopicIndex, TopicMetrics, records_were,
+    Appender, Failure, GroupMetadata, NOW, NewRecord, PAUSE, Producer, RecordMetadata, TopicIndex, records_were,
 };
 pub use share_consumer::ShareConsumer;

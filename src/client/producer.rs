@@ -3,16 +3,16 @@
 //! promise. The file also has the clock for record timestamps.
 
 use super::config::{ClientType, Config};
-use super::core::{AnyClient, Client, completion};
+use super::core::{Client, completion};
 use super::driver::MAX_ACTIVE_SLEEP;
 use super::shared::{ClientRole, Shared, State};
-use super::{Error, ErrorKind, Pending, Promise};
+use super::{Error, Pending, Promise};
 use crate::engine::Time;
 pub use crate::engine::group::GroupMetadata;
 use crate::engine::metrics::Family;
 use crate::engine::ops::{CommittedOffset, Completion, Output, Partitions};
 use crate::engine::producer::{self, Event};
-pub use crate::engine::producer::{BrokerMetrics, Metrics, NewRecord, TopicIndex, TopicMetrics};
+pub use crate::engine::producer::{NewRecord, TopicIndex};
 use crate::logging::Location;
 use std::collections::HashMap;
 use std::sync::atomic::{
@@ -382,12 +382,6 @@ impl Client<Machine> {
         })
     }
 
-    /// Returns the counters, even if the client is closed. Fails only in the child process of a fork.
-    pub fn metrics(&self) -> Result<Metrics, Error> {
-        self.check_birth()?;
-        Ok(self.state().role.metrics())
-    }
-
     /// Returns the number of records without a result.
     pub fn outstanding(&self) -> u64 {
         self.state().role.outstanding()
@@ -423,27 +417,6 @@ impl Client<Machine> {
     /// Returns why a broker rejected records that the producer will send again, if there are such records.
     pub fn last_refusal(&self) -> Option<Error> {
         Machine::refusal(&self.state())
-    }
-
-    /// Waits for the results of all records, at most for `timeout`, and closes the client. Records that still have no
-    /// result fail.
-    pub fn close(&self, timeout: Duration) -> Result<(), Error> {
-        let mut unfinished = 0;
-        if let Some(abort) = self.abort_transaction() {
-            abort.wait(timeout);
-        }
-        if self.check().is_ok()
-            && let Ok(flush) = self.flush()
-            && !flush.wait(timeout)
-        {
-            unfinished = self.outstanding();
-        }
-        self.end();
-        if unfinished == 0 {
-            return Ok(());
-        }
-        let message = format!("{unfinished} records had no result when the producer was closed after {timeout:?}");
-        Err(Error::new(ErrorKind::Timeout, message).with_hint("close later, or wait for deliveries first"))
     }
 }
 

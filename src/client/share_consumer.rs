@@ -1,7 +1,7 @@
 //! The share consumer's calls (KIP-932).
 
 use super::config::{ClientType, Config};
-use super::core::{AnyClient, Client, deadline};
+use super::core::Client;
 use super::poll_clock::PollClock;
 use super::shared::{ClientRole, Shared, State};
 use super::{Error, Pending, Promise, Slice};
@@ -9,7 +9,7 @@ use crate::engine::Time;
 use crate::engine::metrics::Family;
 use crate::engine::share::{self, AckResults, Acknowledgement};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The share consumer's state machine, which identifies a commit by the promise of its result.
 pub type Machine = share::ShareConsumer<Promise<AckResults>>;
@@ -155,14 +155,5 @@ impl Client<Machine> {
     /// Waits until the brokers have confirmed that the consumer left the group.
     pub fn wait_until_left(&self, timeout: Duration) -> bool {
         self.wait_until(timeout, |state| state.role.has_left())
-    }
-
-    /// Sends the acknowledgements, leaves the group, and closes the client, all within `timeout`.
-    pub fn close(&self, timeout: Duration) {
-        let end = deadline(timeout);
-        if self.leave().is_ok() {
-            self.wait_until_left(end.saturating_duration_since(Instant::now()));
-        }
-        self.end();
     }
 }

@@ -26,7 +26,6 @@ use crate::client::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 /// The base class of the producers.
 #[pyclass(extends = ClientCore, subclass, frozen, generic, name = "Producer", module = "klamm")]
@@ -458,8 +457,7 @@ impl ProducerCore {
         let aborted = abort.map_or(Ok(true), |abort| wait_for(py, end, |slice| abort.wait(slice)));
         let is_flushed = aborted.and_then(|_| wait_for(py, end, |slice| flush.wait(slice)));
         let unsent = self.client.outstanding();
-        // Its error for unsent records is replaced by the one below.
-        let _ = py.detach(|| self.client.close(Duration::ZERO));
+        py.detach(|| self.client.end());
         if is_flushed? || unsent == 0 {
             return Ok(());
         }
