@@ -38,6 +38,13 @@ pub struct PartitionResult {
     pub error: Option<Error>,
 }
 
+impl PartitionResult {
+    /// Returns a result without records.
+    pub fn new(topic_partition: TopicIdPartition, code: ErrorCode, acknowledged: ErrorCode) -> Self {
+        Self { topic_partition, code, acknowledged, slices: Vec::new(), undeliverable: Vec::new(), error: None }
+    }
+}
+
 /// A whole response.
 #[derive(Debug, Default)]
 pub struct LeaderResponse {
@@ -81,14 +88,7 @@ pub fn decode_fetch_response(
                 p.current_leader.leader_epoch,
                 &endpoints,
             ));
-            let mut result = PartitionResult {
-                topic_partition,
-                code: p.error_code,
-                acknowledged: p.acknowledge_error_code,
-                slices: Vec::new(),
-                undeliverable: Vec::new(),
-                error: None,
-            };
+            let mut result = PartitionResult::new(topic_partition, p.error_code, p.acknowledge_error_code);
             decode_records(&mut result, options, p.records.unwrap_or_default(), p.acquired_records);
             all.partitions.push(result);
         }
@@ -114,14 +114,7 @@ pub fn decode_acknowledge_response(names: &TopicNames, reply: Reply) -> Result<L
                 p.current_leader.leader_epoch,
                 &endpoints,
             ));
-            all.partitions.push(PartitionResult {
-                topic_partition,
-                code: ErrorCode::NONE,
-                acknowledged: p.error_code,
-                slices: Vec::new(),
-                undeliverable: Vec::new(),
-                error: None,
-            });
+            all.partitions.push(PartitionResult::new(topic_partition, ErrorCode::NONE, p.error_code));
         }
     }
     Ok(all)

@@ -641,14 +641,7 @@ mod tests {
         let mut is_reported = |seconds, code: Option<ErrorCode>| {
             let node = consumer.nodes.entry(1).or_default();
             node.partitions = [topic_partition.clone()].into();
-            let answered = |code| PartitionResult {
-                topic_partition: topic_partition.clone(),
-                code,
-                acknowledged: ErrorCode::NONE,
-                slices: Vec::new(),
-                undeliverable: Vec::new(),
-                error: None,
-            };
+            let answered = |code| PartitionResult::new(topic_partition.clone(), code, ErrorCode::NONE);
             let partitions = code.map(answered).into_iter().collect();
             let all = LeaderResponse { is_fetch: true, partitions, ..LeaderResponse::default() };
             consumer.handle_leader_response(Time(0) + Duration::from_secs(seconds), 1, all);
