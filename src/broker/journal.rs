@@ -17,7 +17,7 @@ use super::group::offsets::Committed;
 use super::node_configs::Scope;
 use super::quotas;
 use super::sasl::Secret;
-use super::tokens;
+use super::tokens::Token;
 use super::transactions::SavedTransaction;
 use crate::record::crc32c;
 use crate::wire::{Error, Reader, Reason, Uuid, Wire, Writer};
@@ -113,19 +113,6 @@ message! {
         node: i32,
         configs: Vec<Config>,
     }
-    struct Token {
-        id: String,
-        owner: Principal,
-        requester: Principal,
-        renewers: Vec<Principal>,
-        issued_ms: i64,
-        expires_ms: i64,
-        max_ms: i64,
-    }
-    struct Principal {
-        kind: String,
-        name: String,
-    }
     struct GroupConfig {
         group: String,
         name: String,
@@ -200,21 +187,6 @@ impl Acl {
             operation: Operation::from_number(self.operation)?,
             permission: Permission::from_number(self.permission)?,
         })
-    }
-}
-
-impl From<Token> for tokens::Token {
-    fn from(token: Token) -> Self {
-        let principal = |p: Principal| tokens::Principal::new(p.kind, p.name);
-        Self {
-            id: token.id,
-            owner: principal(token.owner),
-            requester: principal(token.requester),
-            renewers: token.renewers.into_iter().map(principal).collect(),
-            issued_ms: token.issued_ms,
-            expires_ms: token.expires_ms,
-            max_ms: token.max_ms,
-        }
     }
 }
 
@@ -300,19 +272,6 @@ impl Entry {
             key: key.to_owned(),
             value: value.unwrap_or(0.0),
             is_there: value.is_some(),
-        })
-    }
-
-    pub fn token(token: &tokens::Token) -> Self {
-        let principal = |p: &tokens::Principal| Principal { kind: p.kind.clone(), name: p.name.clone() };
-        Self::Token(Token {
-            id: token.id.clone(),
-            owner: principal(&token.owner),
-            requester: principal(&token.requester),
-            renewers: token.renewers.iter().map(principal).collect(),
-            issued_ms: token.issued_ms,
-            expires_ms: token.expires_ms,
-            max_ms: token.max_ms,
         })
     }
 

@@ -19,11 +19,23 @@ const TOKEN_MEMORY: usize = 384;
 /// Memory of a renewer, without its name.
 const RENEWER_MEMORY: usize = 64;
 
-/// A principal: its type and its name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Principal {
-    pub kind: String,
-    pub name: String,
+message! {
+    /// A token without its secret.
+    struct Token {
+        id: String,
+        owner: Principal,
+        requester: Principal,
+        renewers: Vec<Principal>,
+        /// Times in milliseconds since 1970.
+        issued_ms: i64,
+        expires_ms: i64,
+        max_ms: i64,
+    }
+    /// A principal: its type and its name.
+    struct Principal {
+        kind: String,
+        name: String,
+    }
 }
 
 impl Principal {
@@ -36,19 +48,6 @@ impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.kind, self.name)
     }
-}
-
-/// A token without its secret.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Token {
-    pub id: String,
-    pub owner: Principal,
-    pub requester: Principal,
-    pub renewers: Vec<Principal>,
-    /// Times in milliseconds since 1970.
-    pub issued_ms: i64,
-    pub expires_ms: i64,
-    pub max_ms: i64,
 }
 
 impl Token {

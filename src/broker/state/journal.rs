@@ -157,7 +157,7 @@ impl State {
                 let entity = entity.into_iter().map(|part| (part.kind, part.name)).collect();
                 self.set_quota(&entity, &key, is_there.then_some(value));
             }
-            Entry::Token(token) => self.replay_token(token.into()),
+            Entry::Token(token) => self.replay_token(token),
             Entry::TokenGone(Name { name }) => self.remove_token(&name),
             Entry::Transaction(saved) => transactions.restore(memory, clock, saved),
         }

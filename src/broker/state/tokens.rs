@@ -38,7 +38,7 @@ impl State {
         if !is_known && !self.memory.try_reserve(token.memory_size()) {
             return false;
         }
-        self.journal.append(|| Entry::token(&token));
+        self.journal.append(|| Entry::Token(token.clone()));
         self.tokens.set(token);
         true
     }
