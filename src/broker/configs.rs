@@ -44,24 +44,24 @@ const fn long(min: i64) -> ValueType {
     ValueType::Long { min, max: LONG_MAX }
 }
 
-/// A configuration key of topics.
+/// A configuration key of topics or groups, with valid values of the type `V`.
 #[derive(Debug)]
-struct ConfigKey {
-    name: &'static str,
-    default: &'static str,
-    value_type: ValueType,
-    /// The node configuration that sets the default of all topics, or an empty string.
-    node_config: &'static str,
-    since: Release,
+pub(super) struct ConfigKey<V> {
+    pub name: &'static str,
+    pub default: &'static str,
+    pub value_type: V,
+    /// The node configuration that sets the default of all topics or groups, or an empty string.
+    pub node_config: &'static str,
+    pub since: Release,
 }
 
-const fn key(
+pub(super) const fn key<V: Copy>(
     name: &'static str,
     default: &'static str,
-    value_type: ValueType,
+    value_type: V,
     node_config: &'static str,
     since: Release,
-) -> ConfigKey {
+) -> ConfigKey<V> {
     ConfigKey { name, default, value_type, node_config, since }
 }
 
@@ -72,7 +72,7 @@ const COMPRESSIONS: ValueType = OneOf(&["uncompressed", "zstd", "lz4", "snappy",
 /// Sorted by name. Before 0.10.1, no request could set or show a configuration. The table therefore uses `V0_8_0` for
 /// all earlier names.
 #[rustfmt::skip]
-static CONFIG_KEYS: &[ConfigKey] = &[
+static CONFIG_KEYS: &[ConfigKey<ValueType>] = &[
     key("cleanup.policy", "delete", ListOf(&["compact", "delete"]), "log.cleanup.policy", V0_8_0),
     key("compression.gzip.level", "-1", int(-1, 9), "compression.gzip.level", V3_8),
     key("compression.lz4.level", "9", int(1, 17), "compression.lz4.level", V3_8),
@@ -144,7 +144,7 @@ static EARLIER: &[(Release, &str, &str, ValueType)] = &[
     (V4_0, "segment.bytes", "1073741824", int(14, INT_MAX)),
 ];
 
-impl ConfigKey {
+impl ConfigKey<ValueType> {
     fn is_in(&self, release: Release) -> bool {
         self.since <= release && (release < V4_0 || !REMOVED.contains(&self.name))
     }
@@ -156,11 +156,11 @@ impl ConfigKey {
     }
 }
 
-fn all_keys(release: Release) -> impl Iterator<Item = &'static ConfigKey> {
+fn all_keys(release: Release) -> impl Iterator<Item = &'static ConfigKey<ValueType>> {
     CONFIG_KEYS.iter().filter(move |key| key.is_in(release))
 }
 
-fn find(release: Release, name: &str) -> Option<&'static ConfigKey> {
+fn find(release: Release, name: &str) -> Option<&'static ConfigKey<ValueType>> {
     all_keys(release).find(|key| key.name == name)
 }
 
@@ -178,14 +178,14 @@ impl Defaults {
         Self { release, nodes: Arc::new(nodes.collect()) }
     }
 
-    fn of(&self, key: &ConfigKey) -> &str {
+    fn of(&self, key: &ConfigKey<ValueType>) -> &str {
         self.nodes.get(key.name).map_or(key.of(self.release).0, String::as_str)
     }
 }
 
 /// Returns a release's default for a node configuration, if that node configuration sets the default of all topics.
 pub(super) fn default_on_nodes(release: Release, node_config: &str) -> Option<&'static str> {
-    let is_set = |key: &&ConfigKey| !key.node_config.is_empty() && !UNSET_ON_NODES.contains(&key.name);
+    let is_set = |key: &&ConfigKey<ValueType>| !key.node_config.is_empty() && !UNSET_ON_NODES.contains(&key.name);
     let mut keys = all_keys(release).filter(is_set);
     keys.find(|key| key.node_config == node_config).map(|key| key.of(release).0)
 }

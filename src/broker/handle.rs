@@ -131,7 +131,7 @@ impl Control {
 
     /// Adds a fault.
     pub fn fault(&self, fault: Fault) -> io::Result<()> {
-        self.call(move |server| server.fault(fault))?.map_err(invalid)
+        self.call(move |server| server.cluster.fault(fault))?.map_err(invalid)
     }
 
     /// Replays a client's recording of its brokers.
@@ -141,12 +141,12 @@ impl Control {
 
     /// Removes all faults.
     pub fn clear_faults(&self) -> io::Result<()> {
-        self.call(|server| server.clear_faults())
+        self.call(|server| server.cluster.clear_faults())
     }
 
     /// Returns the last requests, the oldest first.
     pub fn requests(&self) -> io::Result<Vec<LoggedRequest>> {
-        self.call(|server| server.cluster().requests())
+        self.call(|server| server.cluster.requests())
     }
 
     /// Returns the metrics that clients pushed, the oldest first.
@@ -163,7 +163,7 @@ impl Control {
 
     /// Returns the topics that each node of Kafka 0.7 registers in ZooKeeper, with their partition counts.
     pub fn registered(&self) -> io::Result<Vec<(i32, String, i32)>> {
-        self.call(|server| server.cluster().registered())
+        self.call(|server| server.cluster.registered())
     }
 
     /// Advances the cluster's clock, and handles all timeouts that are due by then.

@@ -10,7 +10,7 @@
 use super::any_cluster::AnyCluster;
 use super::disk::Disk;
 use super::subject;
-use super::{Cluster, Connection, Fault, Node, Options, Output, Time};
+use super::{Cluster, Connection, Node, Options, Output, Time};
 use crate::frame::Frames;
 use crate::net::{Event, Listener, Poller, Received, Stream, Wake, tls};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -72,7 +72,7 @@ struct Peer {
 }
 
 pub(super) struct Server {
-    cluster: AnyCluster,
+    pub cluster: AnyCluster,
     disk: Option<Disk>,
     /// The disk is full, so the server must not send more output.
     is_full: bool,
@@ -191,18 +191,6 @@ impl Server {
         let result = operation(self.cluster.cluster()?, now);
         self.deliver(None);
         Ok(result)
-    }
-
-    pub fn fault(&mut self, fault: Fault) -> Result<(), String> {
-        self.cluster.fault(fault)
-    }
-
-    pub fn clear_faults(&mut self) {
-        self.cluster.clear_faults();
-    }
-
-    pub fn cluster(&self) -> &AnyCluster {
-        &self.cluster
     }
 
     pub fn kill(&mut self, node: i32) -> io::Result<()> {

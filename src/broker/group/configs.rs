@@ -10,6 +10,7 @@
 use crate::api::Release;
 use crate::api::describe_configs::{BOOLEAN, INT, LIST, STRING};
 use crate::broker::clock::millis;
+use crate::broker::configs::{ConfigKey, key};
 use crate::broker::node_configs::NodeConfigs;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,27 +31,6 @@ enum ValueType {
 
 use ValueType::{Bool, Int, List, OneOf, Reset, Text};
 
-/// A configuration key of groups.
-#[derive(Debug)]
-struct ConfigKey {
-    name: &'static str,
-    default: &'static str,
-    value_type: ValueType,
-    /// The node configuration that sets the default of all groups, or an empty string.
-    node_config: &'static str,
-    since: Release,
-}
-
-const fn key(
-    name: &'static str,
-    default: &'static str,
-    value_type: ValueType,
-    node_config: &'static str,
-    since: Release,
-) -> ConfigKey {
-    ConfigKey { name, default, value_type, node_config, since }
-}
-
 const fn at_least(min: i32) -> ValueType {
     Int { min, max: i32::MAX }
 }
@@ -59,7 +39,7 @@ use Release::{V4_0, V4_1, V4_2, V4_3, V4_4};
 
 /// Sorted by name.
 #[rustfmt::skip]
-static CONFIG_KEYS: &[ConfigKey] = &[
+static CONFIG_KEYS: &[ConfigKey<ValueType>] = &[
     key("consumer.assignment.interval.ms", "1000", Int { min: 0, max: 15_000 }, "group.consumer.assignment.interval.ms", V4_3),
     key("consumer.heartbeat.interval.ms", "500", at_least(1), "group.consumer.heartbeat.interval.ms", V4_0),
     key("consumer.session.timeout.ms", "45000", at_least(1), "group.consumer.session.timeout.ms", V4_0),
@@ -205,7 +185,7 @@ impl Settings {
     }
 }
 
-impl ConfigKey {
+impl ConfigKey<ValueType> {
     fn check(&self, value: &str) -> Result<(), String> {
         let name = self.name;
         let invalid = |why: &str| Err(format!("Invalid value {value} for configuration {name}: {why}"));

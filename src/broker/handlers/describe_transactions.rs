@@ -19,13 +19,7 @@ fn transaction_error(transactional_id: String, error_code: ErrorCode) -> Transac
 }
 
 fn describe(state: &State, context: &Context, id: &str) -> Result<TransactionState, ErrorCode> {
-    state.check(context, Operation::Describe, Resource::TransactionalId(id))?;
-    if id.is_empty() {
-        return Err(ErrorCode::INVALID_REQUEST);
-    }
-    if !state.is_coordinator(context.node, id) {
-        return Err(ErrorCode::NOT_COORDINATOR);
-    }
+    state.check_coordinator(context, Operation::Describe, Resource::TransactionalId(id))?;
     let txn = state.transactions.get(id).ok_or(ErrorCode::TRANSACTIONAL_ID_NOT_FOUND)?;
     let may_describe = |topic: &str| state.allows(context, Operation::Describe, Resource::Topic(topic));
     let topics = txn

@@ -21,17 +21,11 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         committed: request.committed,
         raises_epoch: context.version >= 5,
     };
-    let allowed = state.check(context, Operation::Write, Resource::TransactionalId(id));
-    let ended = if let Err(code) = allowed {
-        Err(code)
-    } else if id.is_empty() {
-        Err(ErrorCode::INVALID_REQUEST)
-    } else if !state.is_coordinator(context.node, id) {
-        Err(ErrorCode::NOT_COORDINATOR)
-    } else {
+    let allowed = state.check_coordinator(context, Operation::Write, Resource::TransactionalId(id));
+    let ended = allowed.and_then(|()| {
         let State { transactions, memory, producer_ids, .. } = state;
         transactions.end(memory, producer_ids, context.clock, end)
-    };
+    });
     HandlerResult::Reply(match ended {
         Ok((ended, producer)) => {
             if let Some(ended) = ended {

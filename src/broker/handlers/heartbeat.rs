@@ -11,14 +11,8 @@ use crate::broker::state::State;
 
 pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> HandlerResult<Response> {
     let group_id = request.group_id.as_str();
-    let allowed = state.check(context, Operation::Read, Resource::Group(group_id));
-    let result = if allowed.is_err() {
-        allowed
-    } else if group_id.is_empty() {
-        Err(ErrorCode::INVALID_GROUP_ID)
-    } else if !state.is_coordinator(context.node, group_id) {
-        Err(ErrorCode::NOT_COORDINATOR)
-    } else {
+    let allowed = state.check_coordinator(context, Operation::Read, Resource::Group(group_id));
+    let result = allowed.and_then(|()| {
         let identity = MemberIdentity {
             member_id: &request.member_id,
             instance_id: request.group_instance_id.as_deref(),
@@ -30,6 +24,6 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
         let result = result
             .or_else(|| groups.with_consumer(memory, now, group_id, |group| group.classic_heartbeat(now, identity)));
         result.unwrap_or(Err(ErrorCode::UNKNOWN_MEMBER_ID))
-    };
+    });
     HandlerResult::Reply(request.response_with(result.err().unwrap_or(ErrorCode::NONE)))
 }

@@ -40,13 +40,7 @@ fn init_transactional(
     request: &Request,
     claimed_producer: Option<ProducerId>,
 ) -> Result<ProducerId, ErrorCode> {
-    state.check(context, Operation::Write, Resource::TransactionalId(id))?;
-    if id.is_empty() {
-        return Err(ErrorCode::INVALID_REQUEST);
-    }
-    if !state.is_coordinator(context.node, id) {
-        return Err(ErrorCode::NOT_COORDINATOR);
-    }
+    state.check_coordinator(context, Operation::Write, Resource::TransactionalId(id))?;
     let State { transactions, memory, producer_ids, .. } = state;
     match transactions.init(memory, producer_ids, id, request.transaction_timeout_ms, claimed_producer) {
         Ok(InitResult::Assigned(producer)) => Ok(producer),

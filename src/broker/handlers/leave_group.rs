@@ -14,14 +14,8 @@ pub(super) fn handle(state: &mut State, context: &Context, mut request: Request)
         let member_id = std::mem::take(&mut request.member_id);
         request.members = vec![Member { member_id, ..Member::default() }];
     }
-    if let Err(code) = state.check(context, Operation::Read, Resource::Group(&request.group_id)) {
+    if let Err(code) = state.check_coordinator(context, Operation::Read, Resource::Group(&request.group_id)) {
         return HandlerResult::Reply(request.response_with(code));
-    }
-    if request.group_id.is_empty() {
-        return HandlerResult::Reply(request.response_with(ErrorCode::INVALID_GROUP_ID));
-    }
-    if !state.is_coordinator(context.node, &request.group_id) {
-        return HandlerResult::Reply(request.response_with(ErrorCode::NOT_COORDINATOR));
     }
     let State { groups, memory, .. } = state;
     let results = groups.with_classic(memory, &request.group_id, |group, replies| {

@@ -40,13 +40,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
 }
 
 fn admit(state: &State, context: &Context, group_id: &str) -> Result<(), ErrorCode> {
-    state.check(context, Operation::Delete, Resource::Group(group_id))?;
-    if group_id.is_empty() {
-        return Err(ErrorCode::INVALID_GROUP_ID);
-    }
-    if !state.is_coordinator(context.node, group_id) {
-        return Err(ErrorCode::NOT_COORDINATOR);
-    }
+    state.check_coordinator(context, Operation::Delete, Resource::Group(group_id))?;
     match state.groups.get(group_id).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)? {
         Group::Classic(group) if !group.is_empty() && group.protocol_type.as_deref() != Some("consumer") => {
             Err(ErrorCode::NON_EMPTY_GROUP)

@@ -15,14 +15,8 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     if context.version >= 5 && (request.protocol_type.is_none() || request.protocol_name.is_none()) {
         return HandlerResult::Reply(request.response_with(ErrorCode::INCONSISTENT_GROUP_PROTOCOL));
     }
-    if let Err(code) = state.check(context, Operation::Read, Resource::Group(&request.group_id)) {
+    if let Err(code) = state.check_coordinator(context, Operation::Read, Resource::Group(&request.group_id)) {
         return HandlerResult::Reply(request.response_with(code));
-    }
-    if request.group_id.is_empty() {
-        return HandlerResult::Reply(request.response_with(ErrorCode::INVALID_GROUP_ID));
-    }
-    if !state.is_coordinator(context.node, &request.group_id) {
-        return HandlerResult::Reply(request.response_with(ErrorCode::NOT_COORDINATOR));
     }
     let State { groups, memory, topics, .. } = state;
     if !memory.has_room_for(request.assignments.iter().map(|a| a.assignment.len()).sum()) {

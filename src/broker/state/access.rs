@@ -58,13 +58,7 @@ impl State {
         kind: &str,
         of_kind: impl Fn(&'a Group) -> Option<&'a G>,
     ) -> Result<&'a G, ApiError> {
-        self.check(context, Operation::Describe, Resource::Group(group_id))?;
-        if group_id.is_empty() {
-            return Err(ErrorCode::INVALID_GROUP_ID.into());
-        }
-        if !self.is_coordinator(context.node, group_id) {
-            return Err(ErrorCode::NOT_COORDINATOR.into());
-        }
+        self.check_coordinator(context, Operation::Describe, Resource::Group(group_id))?;
         let not_found = |why| ApiError::new(ErrorCode::GROUP_ID_NOT_FOUND, why);
         let group = self.groups.get(group_id).ok_or_else(|| not_found(format!("Group {group_id} not found.")))?;
         of_kind(group).ok_or_else(|| not_found(format!("Group {group_id} is not a {kind} group.")))
@@ -89,6 +83,26 @@ impl State {
     /// Checks whether the client may perform an operation. Otherwise returns the error code for the response.
     pub fn check(&self, context: &Context, operation: Operation, resource: Resource<'_>) -> Result<(), ErrorCode> {
         if self.allows(context, operation, resource) { Ok(()) } else { Err(resource.authorization_error()) }
+    }
+
+    /// Checks whether the client may perform an operation on a group or transactional ID, and whether this node is its
+    /// coordinator.
+    pub fn check_coordinator(
+        &self,
+        context: &Context,
+        operation: Operation,
+        resource: Resource<'_>,
+    ) -> Result<(), ErrorCode> {
+        self.check(context, operation, resource)?;
+        let (id, invalid_id) = match resource {
+            Resource::TransactionalId(id) => (id, ErrorCode::INVALID_REQUEST),
+            Resource::Group(id) => (id, ErrorCode::INVALID_GROUP_ID),
+            _ => return Err(ErrorCode::INVALID_REQUEST),
+        };
+        if id.is_empty() {
+            return Err(invalid_id);
+        }
+        if self.is_coordinator(context.node, id) { Ok(()) } else { Err(ErrorCode::NOT_COORDINATOR) }
     }
 
     /// Checks whether the client may perform an operation on a topic, which the request gives by name or by ID. The
