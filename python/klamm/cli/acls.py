@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import klamm
 from klamm.admin import AclBinding, AclFilter, AclOperation, AclPatternType, AclPermission, AclResource
 from klamm.cli.clients import admin_config
-from klamm.cli.options import add_common, add_confirmation
+from klamm.cli.options import add_common, add_confirmation, add_repeated
 from klamm.cli.output import UsageError
 from klamm.cli.values import dashed, member_of
 
@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
         "list", help="print rules", description="Print the rules that match all given options (default: all rules)."
     )
     add_resources(part)
-    add_rule(part, "principals", "print only rules of this principal, such as User:alice; may be repeated")
+    add_rule(part, "principals", "print only rules of this principal, such as User:alice")
     part.add_argument(
         "--pattern",
         type=member_of(AclPatternType),
@@ -61,7 +61,7 @@ def add(commands: Commands) -> None:
             description=f"{text} for each combination of principal, operation, host and resource.",
         )
         add_resources(part)
-        add_rule(part, "principals", "a principal, such as User:alice; may be repeated")
+        add_rule(part, "principals", "a principal, such as User:alice")
         part.add_argument("--deny", action="store_true", help="deny the operations (default: allow them)")
         part.add_argument(
             "--prefixed",
@@ -88,38 +88,16 @@ def add_resources(part: argparse.ArgumentParser) -> None:
     """Add the options that name resources, such as `--topic`."""
     for name in RESOURCES:
         option = name.replace("_", "-")
-        part.add_argument(
-            f"--{option}",
-            dest=name,
-            metavar="NAME",
-            action="append",
-            default=[],
-            help=f"a {option.replace('-', ' ')}, or * for all; may be repeated",
-        )
+        add_repeated(part, f"--{option}", name, "NAME", f"a {option.replace('-', ' ')}, or * for all")
     part.add_argument("--cluster", action="store_true", help="the cluster itself")
 
 
 def add_rule(part: argparse.ArgumentParser, principals: str, text: str) -> None:
     """Add the options for principals, hosts and operations."""
-    part.add_argument("--principal", dest=principals, metavar="TYPE:NAME", action="append", default=[], help=text)
-    part.add_argument(
-        "--host",
-        dest="hosts",
-        metavar="ADDRESS",
-        action="append",
-        default=[],
-        help="an IP address, or * for all; may be repeated",
-    )
+    add_repeated(part, "--principal", principals, "TYPE:NAME", text)
+    add_repeated(part, "--host", "hosts", "ADDRESS", "an IP address, or * for all")
     names = ", ".join(dashed(each) for each in AclOperation if each.name not in ("UNKNOWN", "ANY"))
-    part.add_argument(
-        "--operation",
-        dest="operations",
-        metavar="NAME",
-        type=member_of(AclOperation),
-        action="append",
-        default=[],
-        help=f"one of {names}; may be repeated",
-    )
+    add_repeated(part, "--operation", "operations", "NAME", f"one of {names}", parse=member_of(AclOperation))
 
 
 def resources(args: argparse.Namespace) -> list[tuple[AclResource, str]]:

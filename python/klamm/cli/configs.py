@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import klamm
 from klamm.admin import ConfigChange, ConfigOperation, ConfigResource, ConfigSource
 from klamm.cli.clients import admin_config
-from klamm.cli.options import add_common, add_confirmation, pair
+from klamm.cli.options import add_common, add_confirmation, add_repeated, pair
 from klamm.cli.output import UsageError
 from klamm.cli.values import as_json
 
@@ -49,14 +49,12 @@ def add(commands: Commands) -> None:
     )
     add_resource(part, "+")
     for option, text in (
-        ("set", "set a setting; may be repeated"),
-        ("append", "append items to a setting that is a list; may be repeated"),
-        ("subtract", "remove items from a setting that is a list; may be repeated"),
+        ("set", "set a setting"),
+        ("append", "append items to a setting that is a list"),
+        ("subtract", "remove items from a setting that is a list"),
     ):
-        part.add_argument(f"--{option}", metavar="KEY=VALUE", type=pair, action="append", default=[], help=text)
-    part.add_argument(
-        "--delete", metavar="KEY", action="append", default=[], help="reset a setting to its default; may be repeated"
-    )
+        add_repeated(part, f"--{option}", option, "KEY=VALUE", text, parse=pair)
+    add_repeated(part, "--delete", "delete", "KEY", "reset a setting to its default")
     part.add_argument("--replace-all", action="store_true", help="reset all settings that --set does not set")
     add_confirmation(part)
     add_common(part, alter, "print one JSON object, with the altered resources", controllers=True)

@@ -11,7 +11,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from klamm.cli.options import add_json, natural, port, positive
+from klamm.cli.options import add_json, add_repeated, natural, port, positive
 
 if TYPE_CHECKING:
     from klamm.cli.options import Commands
@@ -30,13 +30,8 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--first-node", metavar="ID", type=natural, default=1, help="give the first node this ID (default: 1)"
     )
-    parser.add_argument(
-        "--config",
-        metavar="NAME=VALUE",
-        type=_property,
-        action="append",
-        default=[],
-        help="set a property of the brokers' configuration file; may be repeated",
+    add_repeated(
+        parser, "--config", "config", "NAME=VALUE", "set a property of the brokers' configuration file", parse=_property
     )
     parser.add_argument(
         "--racks", metavar="A,B,...", default="", help="assign these racks to the nodes in turn (default: no racks)"
@@ -68,14 +63,14 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--zookeeper", metavar="HOST:PORT", help="register brokers of Kafka 0.7 in this ZooKeeper (default: none)"
     )
-    parser.add_argument(
+    add_repeated(
+        parser,
         "--sasl",
-        metavar="MECHANISM[=USER:PASSWORD]",
-        type=_login,
-        action="append",
-        default=[],
-        help="require clients to authenticate: PLAIN=USER:PASSWORD, SCRAM-SHA-256=USER:PASSWORD, "
-        "SCRAM-SHA-512=USER:PASSWORD, or OAUTHBEARER, which accepts unsecured tokens; may be repeated",
+        "sasl",
+        "MECHANISM[=USER:PASSWORD]",
+        "require clients to authenticate: PLAIN=USER:PASSWORD, SCRAM-SHA-256=USER:PASSWORD, "
+        "SCRAM-SHA-512=USER:PASSWORD, or OAUTHBEARER, which accepts unsecured tokens",
+        parse=_login,
     )
     parser.add_argument(
         "--super-user",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import klamm
 from klamm.cli.clients import admin_config
-from klamm.cli.options import add_common, duration, natural, topic_partitions
+from klamm.cli.options import add_common, add_repeated, duration, natural, topic_partitions
 from klamm.cli.output import CommandError, UsageError
 from klamm.cli.positions import Bounds, Kind, Position, parse_time, resolve
 from klamm.cli.values import expand
@@ -80,14 +80,13 @@ def add_reset(parts: Commands, kind: str) -> None:
         type=Path,
         help="set the offsets from a CSV file, with lines topic,partition,offset or group,topic,partition,offset",
     )
-    part.add_argument(
+    add_repeated(
+        part,
         "--topic",
-        dest="topics",
-        metavar="TOPIC[:N,N]",
-        type=topic_partitions,
-        action="append",
-        default=[],
-        help="reset only this topic, or only these partitions of the topic; may be repeated",
+        "topics",
+        "TOPIC[:N,N]",
+        "reset only this topic, or only these partitions of the topic",
+        parse=topic_partitions,
     )
     mode = part.add_mutually_exclusive_group()
     mode.add_argument(

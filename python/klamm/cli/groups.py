@@ -8,7 +8,7 @@ import klamm
 from klamm.admin import RemovedMember
 from klamm.cli.clients import admin_config
 from klamm.cli.group_resets import add_reset
-from klamm.cli.options import add_common, add_confirmation
+from klamm.cli.options import add_common, add_confirmation, add_repeated
 from klamm.cli.typed_groups import delete_offsets
 from klamm.cli.values import add_partitions
 
@@ -30,22 +30,8 @@ def add(commands: Commands) -> None:
     parts = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     part = parts.add_parser("list", help="print all groups", description="Print all groups with their type and state.")
-    part.add_argument(
-        "--state",
-        dest="states",
-        metavar="STATE",
-        action="append",
-        default=[],
-        help="print only groups in this state, such as Stable or Empty; may be repeated",
-    )
-    part.add_argument(
-        "--type",
-        dest="types",
-        metavar="TYPE",
-        action="append",
-        default=[],
-        help="print only groups of this type: classic, consumer or share; may be repeated",
-    )
+    add_repeated(part, "--state", "states", "STATE", "print only groups in this state, such as Stable or Empty")
+    add_repeated(part, "--type", "types", "TYPE", "print only groups of this type: classic, consumer or share")
     add_common(part, list_groups, "print one JSON object, with the groups")
 
     part = parts.add_parser(
@@ -78,22 +64,8 @@ def add(commands: Commands) -> None:
         description="Remove members from a group, so that the group rebalances. A removed member joins again if it still runs.",
     )
     part.add_argument("group", metavar="GROUP", help="group that has the members")
-    part.add_argument(
-        "--member",
-        dest="members",
-        metavar="ID",
-        action="append",
-        default=[],
-        help="remove only this member; may be repeated",
-    )
-    part.add_argument(
-        "--instance",
-        dest="instances",
-        metavar="ID",
-        action="append",
-        default=[],
-        help="remove only the static member with this instance ID; may be repeated",
-    )
+    add_repeated(part, "--member", "members", "ID", "remove only this member")
+    add_repeated(part, "--instance", "instances", "ID", "remove only the static member with this instance ID")
     add_confirmation(part)
     add_common(part, remove_members, "print one JSON object, with group and removed")
 

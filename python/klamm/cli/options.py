@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 MAX_PORT = 65_535
 
@@ -130,6 +130,20 @@ def add_connection(parser: argparse.ArgumentParser, *, controllers: bool = False
 def add_settings(parser: argparse._ActionsContainer, text: str) -> None:
     """Add `-X`, with `text` as its help."""
     parser.add_argument("-X", dest="config", metavar="KEY=VALUE", type=pair, action="append", default=[], help=text)
+
+
+def add_repeated(
+    parser: argparse._ActionsContainer,
+    option: str,
+    dest: str,
+    metavar: str,
+    text: str,
+    *,
+    parse: Callable[[str], object] = str,
+) -> None:
+    """Add an option that users may repeat. The value of the option is a list, and `parse` converts each item."""
+    text = f"{text}; may be repeated"
+    parser.add_argument(option, dest=dest, metavar=metavar, type=parse, action="append", default=[], help=text)
 
 
 def add_json(parser: argparse._ActionsContainer, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import klamm
 from klamm.cli.clients import client_config, closing
 from klamm.cli.lines import read_chunks, split_lines, total_size
-from klamm.cli.options import add_connection, add_json, encoded, natural, pair, positive
+from klamm.cli.options import add_connection, add_json, add_repeated, encoded, natural, pair, positive
 from klamm.cli.output import UsageError
 from klamm.cli.records_in import Batch, parser, separator
 from klamm.cli.typed_values import add_writing, writing
@@ -70,15 +70,7 @@ def add(commands: Commands) -> None:
         help=r"split each line at the first TEXT into key and value; \t means a tab; a line without TEXT has a null key",
     )
     part.add_argument("--key", metavar="TEXT", type=encoded, help="send all records with this key")
-    part.add_argument(
-        "--header",
-        dest="headers",
-        metavar="KEY=VALUE",
-        type=header,
-        action="append",
-        default=[],
-        help="add this header to each record; may be repeated",
-    )
+    add_repeated(part, "--header", "headers", "KEY=VALUE", "add this header to each record", parse=header)
     part.add_argument(
         "--header-separator",
         metavar="TEXT",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import klamm
 from klamm.admin import QuotaEntity, QuotaName
 from klamm.cli.clients import admin_config
-from klamm.cli.options import add_common, pair
+from klamm.cli.options import add_common, add_repeated, pair
 from klamm.cli.output import UsageError
 
 if TYPE_CHECKING:
@@ -46,15 +46,8 @@ def add(commands: Commands) -> None:
         "A quota keeps its value if neither --set nor --delete names it.",
     )
     add_entity(part, None)
-    part.add_argument(
-        "--set",
-        metavar="NAME=NUMBER",
-        type=number,
-        action="append",
-        default=[],
-        help="set a quota, such as producer_byte_rate=1048576; may be repeated",
-    )
-    part.add_argument("--delete", metavar="NAME", action="append", default=[], help="remove a quota; may be repeated")
+    add_repeated(part, "--set", "set", "NAME=NUMBER", "set a quota, such as producer_byte_rate=1048576", parse=number)
+    add_repeated(part, "--delete", "delete", "NAME", "remove a quota")
     part.add_argument("--dry-run", action="store_true", help="only check whether the quotas can be changed")
     add_common(part, alter, "print one JSON object, with the entity and its changes")
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from klamm.cli.options import add_confirmation, add_json, pair
+from klamm.cli.options import add_confirmation, add_json, add_repeated, pair
 from klamm.cli.output import CommandError
 
 if TYPE_CHECKING:
@@ -94,14 +94,13 @@ def add_registry(parser: argparse._ActionsContainer, *, required: bool) -> None:
         help=f"address of the schema registry{'' if required else ', for keys and values with schemas'} "
         "(default: $KLAMM_SCHEMA_REGISTRY)",
     )
-    parser.add_argument(
+    add_repeated(
+        parser,
         "-R",
-        dest="registry_config",
-        metavar="KEY=VALUE",
-        type=pair,
-        action="append",
-        default=[],
-        help="set an option of the registry client, such as basic.auth.user.info=USER:PASSWORD; may be repeated",
+        "registry_config",
+        "KEY=VALUE",
+        "set an option of the registry client, such as basic.auth.user.info=USER:PASSWORD",
+        parse=pair,
     )
 
 
@@ -245,14 +244,13 @@ def _add_schema(part: argparse.ArgumentParser) -> None:
         choices=TYPES,
         help="type of the schema (default: protobuf for .proto, json for .json, otherwise avro)",
     )
-    part.add_argument(
+    add_repeated(
+        part,
         "--reference",
-        dest="references",
-        metavar="NAME=SUBJECT:VERSION",
-        type=reference,
-        action="append",
-        default=[],
-        help="a registered schema to which the new schema refers; may be repeated",
+        "references",
+        "NAME=SUBJECT:VERSION",
+        "a registered schema to which the new schema refers",
+        parse=reference,
     )
 
 

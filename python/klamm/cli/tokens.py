@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import klamm
 from klamm.cli.clients import admin_config
-from klamm.cli.options import add_common, add_confirmation, duration
+from klamm.cli.options import add_common, add_confirmation, add_repeated, duration
 from klamm.cli.values import moment, words
 
 if TYPE_CHECKING:
@@ -31,14 +31,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "create", help="create a token", description="Create a token, and print its ID and HMAC. The HMAC is a secret."
     )
-    part.add_argument(
-        "--renewer",
-        dest="renewers",
-        metavar="TYPE:NAME",
-        action="append",
-        default=[],
-        help="allow this principal to renew the token; may be repeated",
-    )
+    add_repeated(part, "--renewer", "renewers", "TYPE:NAME", "allow this principal to renew the token")
     part.add_argument(
         "--owner",
         metavar="TYPE:NAME",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import klamm
 from klamm.admin import ConfigResource, ConfigSource, NewPartitions
 from klamm.cli.clients import admin_config
-from klamm.cli.options import add_common, add_confirmation, expression, naturals, pair, positive
+from klamm.cli.options import add_common, add_confirmation, add_repeated, expression, naturals, pair, positive
 from klamm.cli.output import CommandError
 from klamm.cli.values import words
 from klamm.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
@@ -67,14 +67,8 @@ def add(commands: Commands) -> None:
         default=[],
         help="brokers for the replicas of each partition, such as 1:2,2:3 for two partitions",
     )
-    part.add_argument(
-        "--config",
-        dest="settings",
-        metavar="KEY=VALUE",
-        type=pair,
-        action="append",
-        default=[],
-        help="set a topic option, such as retention.ms=3600000; may be repeated",
+    add_repeated(
+        part, "--config", "settings", "KEY=VALUE", "set a topic option, such as retention.ms=3600000", parse=pair
     )
     part.add_argument("--if-not-exists", action="store_true", help="do nothing for topics that exist")
     part.add_argument("--dry-run", action="store_true", help="only check whether the topics can be created")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import klamm
 from klamm.cli.clients import admin_config
-from klamm.cli.options import add_common, add_confirmation, duration, natural
+from klamm.cli.options import add_common, add_confirmation, add_repeated, duration, natural
 from klamm.cli.output import CommandError
 from klamm.cli.values import add_partitions, all_partitions, as_json, expand, moment, one_partition, words
 from klamm.errors import TransactionalIdNotFoundError
@@ -38,22 +38,14 @@ def add(commands: Commands) -> None:
     part = parts.add_parser(
         "list", help="print transactional IDs", description="Print transactional IDs with their states."
     )
-    part.add_argument(
-        "--state",
-        dest="states",
-        metavar="STATE",
-        action="append",
-        default=[],
-        help="print only transactions in this state, such as Ongoing; may be repeated",
-    )
-    part.add_argument(
+    add_repeated(part, "--state", "states", "STATE", "print only transactions in this state, such as Ongoing")
+    add_repeated(
+        part,
         "--producer-id",
-        dest="producer_ids",
-        metavar="N",
-        type=natural,
-        action="append",
-        default=[],
-        help="print only transactions of the producer with this ID; may be repeated",
+        "producer_ids",
+        "N",
+        "print only transactions of the producer with this ID",
+        parse=natural,
     )
     part.add_argument(
         "--longer-than",

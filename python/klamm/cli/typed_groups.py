@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import klamm
 from klamm.cli.clients import admin_config
 from klamm.cli.group_resets import add_reset
-from klamm.cli.options import add_common, add_confirmation, topic_partitions
+from klamm.cli.options import add_common, add_confirmation, add_repeated, topic_partitions
 from klamm.cli.output import CommandError
 from klamm.cli.values import as_json, expand, words
 
@@ -39,14 +39,7 @@ def add_kind(commands: Commands, kind: str) -> None:
     part = parts.add_parser(
         "list", help=f"print all {kind} groups", description=f"Print all {kind} groups with their states."
     )
-    part.add_argument(
-        "--state",
-        dest="states",
-        metavar="STATE",
-        action="append",
-        default=[],
-        help="print only groups in this state, such as Stable or Empty; may be repeated",
-    )
+    add_repeated(part, "--state", "states", "STATE", "print only groups in this state, such as Stable or Empty")
     part.set_defaults(kind=kind)
     add_common(part, list_groups, "print one JSON object, with the groups")
 
