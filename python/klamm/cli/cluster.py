@@ -174,8 +174,4 @@ def unregister(args: argparse.Namespace, output: Output) -> int:
         if not output.confirmed(args, [f"unregister {kind} {node}"]):
             return 0
         (admin.unregister_broker if kind == "broker" else admin.unregister_controller)(node)
-    if output.json:
-        output.result({"unregistered": {kind: node}})
-    else:
-        output.say(f"unregistered {kind} {node}")
-    return 0
+    return output.result_or_lines({"unregistered": {kind: node}}, f"unregistered {kind} {node}")

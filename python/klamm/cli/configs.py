@@ -168,12 +168,8 @@ def alter(args: argparse.Namespace, output: Output) -> int:
                 output.confirmed(args, [line(resource, change) for resource in resources for change in changes])
                 return 0
             admin.incremental_alter_configs(by_resource)
-    if output.json:
-        output.result({"altered": [as_json(resource) for resource in resources]})
-    else:
-        for resource in resources:
-            output.say(f"altered {resource.kind} {resource.name}")
-    return 0
+    lines = [f"altered {resource.kind} {resource.name}" for resource in resources]
+    return output.result_or_lines({"altered": as_json(resources)}, *lines)
 
 
 def line(resource: ConfigResource, change: ConfigChange) -> str:

@@ -154,12 +154,11 @@ def run(args: argparse.Namespace, output: Output) -> int:
                 settings["ssl.certificate.location"], settings["ssl.key.location"] = broker.client_certificate()
             if args.schema_registry is not None:
                 settings["schema.registry.url"] = broker.schema_registry.url
-            if args.json:
-                output.result({"bootstrap_servers": broker.bootstrap_servers, "brokers": args.brokers, **settings})
-            else:
-                output.say(broker.bootstrap_servers)
-                for key, path in settings.items():
-                    output.say(f"{key}={path}")
+            output.result_or_lines(
+                {"bootstrap_servers": broker.bootstrap_servers, "brokers": args.brokers, **settings},
+                broker.bootstrap_servers,
+                *(f"{key}={path}" for key, path in settings.items()),
+            )
             if sys.stderr.isatty():
                 print("press Ctrl+C to stop", file=sys.stderr)
             threading.Event().wait()

@@ -89,9 +89,6 @@ def change(args: argparse.Namespace, output: Output) -> int:
         if not output.confirmed(args, lines):
             return 0
         admin.update_features(updates)
-    if output.json:
-        output.result({"features": levels})
-    else:
-        for name, version in levels.items():
-            output.say(f"{name} is now {version}")
-    return 0
+    return output.result_or_lines(
+        {"features": levels}, *(f"{name} is now {version}" for name, version in levels.items())
+    )

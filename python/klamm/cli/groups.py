@@ -209,8 +209,5 @@ def remove_members(args: argparse.Namespace, output: Output) -> int:
         if not output.confirmed(args, [f"remove {name} from group {args.group}" for name in names or ["all members"]]):
             return 0
         admin.remove_group_members(args.group, chosen or None)
-    if output.json:
-        output.result({"group": args.group, "removed": names or "all"})
-    else:
-        output.say(f"removed {', '.join(names) or 'all members'} from group {args.group}")
-    return 0
+    line = f"removed {', '.join(names) or 'all members'} from group {args.group}"
+    return output.result_or_lines({"group": args.group, "removed": names or "all"}, line)

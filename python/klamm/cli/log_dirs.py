@@ -110,8 +110,5 @@ def move(args: argparse.Namespace, output: Output) -> int:
         if not output.confirmed(args, lines):
             return 0
         admin.alter_replica_log_dirs(dict.fromkeys(replicas, args.path))
-    if output.json:
-        output.result({"moved": as_json(replicas), "path": args.path})
-    else:
-        output.say(f"the broker moves {len(replicas)} replicas; `klamm log-dirs describe` shows the progress")
-    return 0
+    line = f"the broker moves {len(replicas)} replicas; `klamm log-dirs describe` shows the progress"
+    return output.result_or_lines({"moved": as_json(replicas), "path": args.path}, line)

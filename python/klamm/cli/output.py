@@ -67,6 +67,15 @@ class Output:
         """Print the JSON object of this run."""
         print(json.dumps(value, ensure_ascii=False), flush=True)
 
+    def result_or_lines(self, value: object, *lines: str) -> int:
+        """Print the JSON object of this run with `--json`, otherwise lines of text. Return the exit code, which is 0."""
+        if self.json:
+            self.result(value)
+        else:
+            for line in lines:
+                self.say(line)
+        return 0
+
     def done(self, participle: str, names: Sequence[str], act: Callable[[str], None]) -> int:
         """Apply a function to each name. Print the names that succeeded, and the broker's errors for names that failed.
 

@@ -116,8 +116,5 @@ def remove_voter(args: argparse.Namespace, output: Output) -> int:
 
 def done(args: argparse.Namespace, output: Output, participle: str) -> int:
     """Print that a voter was added or removed."""
-    if output.json:
-        output.result({participle: {"voter": args.voter, "directory": args.directory}})
-    else:
-        output.say(f"{participle} voter {args.voter}")
-    return 0
+    value = {participle: {"voter": args.voter, "directory": args.directory}}
+    return output.result_or_lines(value, f"{participle} voter {args.voter}")

@@ -120,10 +120,9 @@ def alter(args: argparse.Namespace, output: Output) -> int:
     with klamm.Admin(admin_config(args)) as admin:
         admin.alter_client_quotas({entity(args): changes}, validate_only=args.dry_run)
     parts = {part: named(getattr(args, part)) for part in PARTS}
-    if output.json:
-        output.result({**parts, "changes": changes, "dry_run": args.dry_run})
-    else:
-        for name, value in changes.items():
-            change = f"remove {name}" if value is None else f"set {name} to {value:.15g}"
-            output.say(f"would {change}" if args.dry_run else change)
-    return 0
+    would = "would " if args.dry_run else ""
+    lines = [
+        f"{would}remove {name}" if value is None else f"{would}set {name} to {value:.15g}"
+        for name, value in changes.items()
+    ]
+    return output.result_or_lines({**parts, "changes": changes, "dry_run": args.dry_run}, *lines)

@@ -258,14 +258,9 @@ def execute(args: argparse.Namespace, output: Output) -> int:
         {"topic": tp.topic, "partition": tp.partition, "previous": before[tp], "replicas": wanted[tp]}
         for tp in sorted(wanted)
     ]
-    if output.json:
-        output.result({"finished": args.wait, "partitions": listed})
-    else:
-        output.say(
-            f"{'finished' if args.wait else 'started'} {len(listed)} moves"
-            + ("" if args.wait else "; `klamm reassign verify` shows the progress")
-        )
-    return 0
+    progress = "" if args.wait else "; `klamm reassign verify` shows the progress"
+    line = f"{'finished' if args.wait else 'started'} {len(listed)} moves{progress}"
+    return output.result_or_lines({"finished": args.wait, "partitions": listed}, line)
 
 
 def throttle(admin: klamm.Admin, before: Plan, after: Plan, rate: int | None, dir_rate: int | None) -> None:
@@ -373,8 +368,4 @@ def cancel(args: argparse.Namespace, output: Output) -> int:
             own = {broker for replicas in plan.values() for broker in replicas} if CONTROLLERS in config else None
             remove_throttle(admin, plan, own)
     listed = [{"topic": tp.topic, "partition": tp.partition} for tp in sorted(moving)]
-    if output.json:
-        output.result({"cancelled": listed})
-    else:
-        output.say(f"cancelled {len(listed)} moves")
-    return 0
+    return output.result_or_lines({"cancelled": listed}, f"cancelled {len(listed)} moves")

@@ -151,7 +151,7 @@ def list_subjects(args: argparse.Namespace, output: Output) -> int:
         else:
             subjects = registry.subjects(deleted=args.deleted)
             lines, found = subjects, {"subjects": subjects}
-    return _print(args, output, lines, found)
+    return output.result_or_lines(found, *lines)
 
 
 def get(args: argparse.Namespace, output: Output) -> int:
@@ -161,7 +161,7 @@ def get(args: argparse.Namespace, output: Output) -> int:
             found = registry.get_by_id(int(args.subject))
         else:
             found = registry.get_version(args.subject, _version(args.number))
-    return _print(args, output, [found.schema.text], _fields(found))
+    return output.result_or_lines(_fields(found), found.schema.text)
 
 
 def register(args: argparse.Namespace, output: Output) -> int:
@@ -169,7 +169,7 @@ def register(args: argparse.Namespace, output: Output) -> int:
     schema = read_schema(args.file, args.type, args.references)
     with opened(args) as registry:
         found = registry.register(args.subject, schema, normalize=args.normalize)
-    return _print(args, output, [f"registered schema {found.id} for subject {args.subject}"], _fields(found))
+    return output.result_or_lines(_fields(found), f"registered schema {found.id} for subject {args.subject}")
 
 
 def check(args: argparse.Namespace, output: Output) -> int:
@@ -179,7 +179,7 @@ def check(args: argparse.Namespace, output: Output) -> int:
         found = registry.check(args.subject, schema, None if args.against is None else _version(args.against))
     reasons = list(found.messages)
     lines = ["compatible"] if found.is_compatible else ["not compatible", *reasons]
-    _print(args, output, lines, {"compatible": found.is_compatible, "messages": reasons})
+    output.result_or_lines({"compatible": found.is_compatible, "messages": reasons}, *lines)
     return 0 if found.is_compatible else 1
 
 
@@ -196,7 +196,7 @@ def delete(args: argparse.Namespace, output: Output) -> int:
         else:
             deleted = [registry.delete_version(args.subject, _version(args.number), permanent=args.permanent)]
     lines = [f"deleted version {version} of subject {args.subject}" for version in deleted]
-    return _print(args, output, lines, {"subject": args.subject, "deleted": deleted})
+    return output.result_or_lines({"subject": args.subject, "deleted": deleted}, *lines)
 
 
 def config(args: argparse.Namespace, output: Output) -> int:
@@ -205,7 +205,7 @@ def config(args: argparse.Namespace, output: Output) -> int:
         if args.level is not None:
             registry.set_config(args.level, args.subject)
         level = registry.get_config(args.subject)["compatibilityLevel"]
-    return _print(args, output, [level], {"subject": args.subject, "compatibility": level})
+    return output.result_or_lines({"subject": args.subject, "compatibility": level}, level)
 
 
 def _version(text: str) -> int | str:
@@ -225,15 +225,6 @@ def _fields(found: RegisteredSchema) -> dict[str, Any]:
         "schema": found.schema.text,
         "references": [vars(each) for each in found.schema.references],
     }
-
-
-def _print(args: argparse.Namespace, output: Output, lines: list[str], value: dict[str, Any]) -> int:
-    if args.json:
-        output.result(value)
-    else:
-        for line in lines:
-            output.say(line)
-    return 0
 
 
 def _add_schema(part: argparse.ArgumentParser) -> None:

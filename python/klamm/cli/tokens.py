@@ -161,8 +161,4 @@ def expire(args: argparse.Namespace, output: Output) -> int:
 
 def expires(time: int, output: Output) -> int:
     """Print when a token expires."""
-    if output.json:
-        output.result({"expires_ms": time})
-    else:
-        output.say(f"the token expires at {moment(time)}")
-    return 0
+    return output.result_or_lines({"expires_ms": time}, f"the token expires at {moment(time)}")

@@ -136,12 +136,7 @@ def list_topics(args: argparse.Namespace, output: Output) -> int:
         names = sorted(admin.list_topics(internal=args.internal))
     if args.matching is not None:
         names = [name for name in names if args.matching.fullmatch(name)]
-    if args.json:
-        output.result({"topics": names})
-    else:
-        for name in names:
-            output.say(name)
-    return 0
+    return output.result_or_lines({"topics": names}, *names)
 
 
 def create(args: argparse.Namespace, output: Output) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import klamm
 from klamm.cli.clients import admin_config
@@ -325,14 +325,8 @@ def abort(args: argparse.Namespace, output: Output) -> int:
             hanging_transaction.producer_epoch,
             hanging_transaction.coordinator_epoch,
         )
-    result: dict[str, Any] = as_json(hanging_transaction)
-    if output.json:
-        output.result({"aborted": result})
-    else:
-        output.say(
-            f"aborted the transaction from offset {hanging_transaction.start_offset} of {tp.topic}-{tp.partition}"
-        )
-    return 0
+    line = f"aborted the transaction from offset {hanging_transaction.start_offset} of {tp.topic}-{tp.partition}"
+    return output.result_or_lines({"aborted": as_json(hanging_transaction)}, line)
 
 
 def terminate(args: argparse.Namespace, output: Output) -> int:

@@ -174,11 +174,8 @@ def delete_offsets(args: argparse.Namespace, output: Output) -> int:
             admin.delete_share_group_offsets(args.group, names)
         else:
             admin.delete_group_offsets(args.group, expand(admin, args.topics))
-    if output.json:
-        output.result({"group": args.group, "topics": names})
-    else:
-        output.say(f"deleted the offsets of {words(names)} in group {args.group}")
-    return 0
+    line = f"deleted the offsets of {words(names)} in group {args.group}"
+    return output.result_or_lines({"group": args.group, "topics": names}, line)
 
 
 def delete(args: argparse.Namespace, output: Output) -> int:

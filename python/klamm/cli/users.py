@@ -121,8 +121,5 @@ def delete(args: argparse.Namespace, output: Output) -> int:
 
 def done(args: argparse.Namespace, output: Output, what: str) -> int:
     """Print that the password was set or deleted."""
-    if output.json:
-        output.result({"user": args.user, "mechanism": args.mechanism})
-    else:
-        output.say(f"{what} {args.user} for {args.mechanism}")
-    return 0
+    value = {"user": args.user, "mechanism": args.mechanism}
+    return output.result_or_lines(value, f"{what} {args.user} for {args.mechanism}")
