@@ -120,8 +120,7 @@ def list_rules(args: argparse.Namespace, output: Output) -> int:
     ]
     with klamm.Admin(admin_config(args)) as admin:
         rules = {rule for each in filters for rule in admin.describe_acls(each)}
-    show(sorted(rules, key=sort_key), "rules", output)
-    return 0
+    return show(sorted(rules, key=sort_key), "rules", output)
 
 
 def sort_key(rule: AclBinding) -> tuple[Any, ...]:
@@ -142,16 +141,11 @@ def fields(rule: AclBinding) -> dict[str, str]:
     }
 
 
-def show(rules: list[AclBinding], name: str, output: Output) -> None:
-    """Print rules as a table or as JSON. `name` is the key of the list in the JSON object."""
+def show(rules: list[AclBinding], name: str, output: Output) -> int:
+    """Print rules as a table or as JSON, and return 0. `name` is the key of the list in the JSON object."""
     listed = [fields(rule) for rule in rules]
-    if output.json:
-        output.result({name: listed})
-    else:
-        output.table(
-            ("resource", "name", "pattern", "principal", "host", "operation", "permission"),
-            [tuple(each.values()) for each in listed],
-        )
+    columns = ("resource", "name", "pattern", "principal", "host", "operation", "permission")
+    return output.result_or_table({name: listed}, columns, [tuple(each.values()) for each in listed])
 
 
 def rules_of(args: argparse.Namespace) -> list[AclBinding]:
@@ -207,8 +201,7 @@ def create(args: argparse.Namespace, output: Output) -> int:
         return 0
     with klamm.Admin(admin_config(args)) as admin:
         admin.create_acls(rules)
-    show(rules, "added", output)
-    return 0
+    return show(rules, "added", output)
 
 
 def remove(args: argparse.Namespace, output: Output) -> int:
@@ -228,5 +221,4 @@ def remove(args: argparse.Namespace, output: Output) -> int:
         if existing and not output.confirmed(args, [f"remove {sentence(rule)}" for rule in existing]):
             return 0
         removed = [rule for each in admin.delete_acls(existing).values() for rule in each] if existing else []
-    show(removed, "removed", output)
-    return 0
+    return show(removed, "removed", output)

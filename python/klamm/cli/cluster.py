@@ -130,24 +130,14 @@ def describe(args: argparse.Namespace, output: Output) -> int:
 def api_versions(args: argparse.Namespace, output: Output) -> int:
     """Print the oldest and newest version of each API, for each broker."""
     with klamm.Admin(admin_config(args)) as admin:
-        versions_by_broker = admin.api_versions(args.brokers)
-    if output.json:
-        output.result(
-            {
-                "brokers": [
-                    {"broker": broker, "apis": as_json(versions_by_broker[broker])}
-                    for broker in sorted(versions_by_broker)
-                ]
-            }
-        )
-        return 0
+        apis_by_broker = sorted(admin.api_versions(args.brokers).items())
     rows = [
         (str(broker), name, versions.min, versions.max)
-        for broker in sorted(versions_by_broker)
-        for name, versions in sorted(versions_by_broker[broker].items())
+        for broker, apis in apis_by_broker
+        for name, versions in sorted(apis.items())
     ]
-    output.table(("broker", "api", "min", "max"), rows)
-    return 0
+    listed = [{"broker": broker, "apis": as_json(apis)} for broker, apis in apis_by_broker]
+    return output.result_or_table({"brokers": listed}, ("broker", "api", "min", "max"), rows)
 
 
 def coordinators(args: argparse.Namespace, output: Output) -> int:
@@ -157,14 +147,8 @@ def coordinators(args: argparse.Namespace, output: Output) -> int:
     listed = [
         {"name": key, "broker": node.id, "host": node.host, "port": node.port} for key, node in coordinators.items()
     ]
-    if output.json:
-        output.result({"coordinators": listed})
-    else:
-        output.table(
-            ("name", "broker", "host", "port"),
-            [(each["name"], str(each["broker"]), each["host"], str(each["port"])) for each in listed],
-        )
-    return 0
+    rows = [(key, str(node.id), node.host, str(node.port)) for key, node in coordinators.items()]
+    return output.result_or_table({"coordinators": listed}, ("name", "broker", "host", "port"), rows)
 
 
 def unregister(args: argparse.Namespace, output: Output) -> int:

@@ -67,18 +67,13 @@ def show(args: argparse.Namespace, output: Output) -> int:
     found = effective(args)
     profiles, default = read_profiles()
     rows = [(name, hidden(name, each.value), each.source) for name, each in sorted(found.items())]
-    if output.json:
-        output.result(
-            {
-                "file": str(config_path()),
-                "profiles": sorted(profiles),
-                "default_profile": default,
-                "options": [{"name": name, "value": value, "source": source} for name, value, source in rows],
-            }
-        )
-    else:
-        output.table(("option", "value", "source"), rows)
-    return 0
+    value = {
+        "file": str(config_path()),
+        "profiles": sorted(profiles),
+        "default_profile": default,
+        "options": [{"name": name, "value": value, "source": source} for name, value, source in rows],
+    }
+    return output.result_or_table(value, ("option", "value", "source"), rows)
 
 
 def hidden(name: str, value: str) -> str:

@@ -98,16 +98,10 @@ def describe(args: argparse.Namespace, output: Output) -> int:
             output.found(lambda: admin.describe_resources(resources, documentation=args.docs)) if resources else {}
         )
     shown = {resource: chosen(entries, every=args.all) for resource, entries in described.items()}
-    if output.json:
-        output.result(
-            {
-                "resources": [
-                    {"type": resource.kind, "name": resource.name, "configs": [as_json(entry) for entry in entries]}
-                    for resource, entries in shown.items()
-                ]
-            }
-        )
-        return 0
+    listed = [
+        {"type": resource.kind, "name": resource.name, "configs": as_json(entries)}
+        for resource, entries in shown.items()
+    ]
     docs = ("description",) if args.docs else ()
     rows = [
         (
@@ -120,8 +114,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
         for resource, entries in shown.items()
         for entry in entries
     ]
-    output.table((args.kind, "setting", "value", "source", *docs), rows)
-    return 0
+    return output.result_or_table({"resources": listed}, (args.kind, "setting", "value", "source", *docs), rows)
 
 
 def all_names(admin: klamm.Admin, kind: str) -> list[str]:
@@ -184,8 +177,5 @@ def list_resources(args: argparse.Namespace, output: Output) -> int:
     """Print the resources that have settings."""
     with klamm.Admin(admin_config(args)) as admin:
         resources = admin.list_config_resources(args.kinds)
-    if output.json:
-        output.result({"resources": [{"type": each.kind, "name": each.name} for each in resources]})
-    else:
-        output.table(("type", "name"), [(each.kind, each.name) for each in resources])
-    return 0
+    listed = [{"type": each.kind, "name": each.name} for each in resources]
+    return output.result_or_table({"resources": listed}, ("type", "name"), [tuple(each.values()) for each in listed])

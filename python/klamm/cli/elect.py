@@ -8,7 +8,7 @@ import klamm
 from klamm.cli.clients import admin_config
 from klamm.cli.options import add_common, add_confirmation
 from klamm.cli.output import UsageError
-from klamm.cli.values import add_partitions, expand
+from klamm.cli.values import add_partitions, as_json, expand
 
 if TYPE_CHECKING:
     import argparse
@@ -51,14 +51,6 @@ def run(args: argparse.Namespace, output: Output) -> int:
         ):
             return 0
         results = admin.elect_leaders(partitions, "unclean" if args.unclean else "preferred", wait=not args.no_wait)
-    listed = [
-        {"topic": tp.topic, "partition": tp.partition, "elected": elected} for tp, elected in sorted(results.items())
-    ]
-    if output.json:
-        output.result({"partitions": listed})
-    else:
-        output.table(
-            ("topic", "partition", "elected"),
-            [(each["topic"], str(each["partition"]), each["elected"]) for each in listed],
-        )
-    return 0
+    listed = [{**as_json(tp), "elected": elected} for tp, elected in sorted(results.items())]
+    rows = [(tp.topic, str(tp.partition), elected) for tp, elected in sorted(results.items())]
+    return output.result_or_table({"partitions": listed}, ("topic", "partition", "elected"), rows)

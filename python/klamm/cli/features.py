@@ -66,13 +66,9 @@ def describe(args: argparse.Namespace, output: Output) -> int:
         }
         for name in sorted(features.finalized | features.supported)
     ]
-    if output.json:
-        output.result({"epoch": features.epoch, "features": listed})
-    else:
-        output.table(
-            ("feature", "finalized", "supported min", "supported max"), [tuple(each.values()) for each in listed]
-        )
-    return 0
+    columns = ("feature", "finalized", "supported min", "supported max")
+    value = {"epoch": features.epoch, "features": listed}
+    return output.result_or_table(value, columns, [tuple(each.values()) for each in listed])
 
 
 def change(args: argparse.Namespace, output: Output) -> int:

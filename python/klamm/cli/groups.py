@@ -82,19 +82,13 @@ def add(commands: Commands) -> None:
 def list_groups(args: argparse.Namespace, output: Output) -> int:
     """Print all groups."""
     with klamm.Admin(admin_config(args)) as admin:
-        listed_groups = admin.list_groups(states=args.states, types=args.types)
-    if args.json:
-        fields = [
-            {"group": each.group, "type": each.type, "protocol_type": each.protocol_type, "state": each.state}
-            for each in listed_groups
-        ]
-        output.result({"groups": fields})
-    else:
-        rows = [
-            (each.group, each.type or None, each.protocol_type or None, each.state or None) for each in listed_groups
-        ]
-        output.table(("group", "type", "protocol", "state"), rows)
-    return 0
+        groups = admin.list_groups(states=args.states, types=args.types)
+    fields = [
+        {"group": each.group, "type": each.type, "protocol_type": each.protocol_type, "state": each.state}
+        for each in groups
+    ]
+    rows = [(each.group, each.type or None, each.protocol_type or None, each.state or None) for each in groups]
+    return output.result_or_table({"groups": fields}, ("group", "type", "protocol", "state"), rows)
 
 
 def delete(args: argparse.Namespace, output: Output) -> int:

@@ -102,15 +102,14 @@ def look_up(args: argparse.Namespace, output: Output) -> int:
         partitions = expand(admin, args.topics) or all_partitions(admin, internal=args.internal)
         level = "read_committed" if args.committed else "read_uncommitted"
         offsets = admin.list_offsets(dict.fromkeys(partitions, args.at), isolation_level=level) if partitions else {}
-    if output.json:
-        output.result({"partitions": [{**as_json(tp), **as_json(each)} for tp, each in sorted(offsets.items())]})
-    else:
-        rows = [
-            (tp.topic, str(tp.partition), each.offset, moment(each.timestamp_ms), each.leader_epoch)
-            for tp, each in sorted(offsets.items())
-        ]
-        output.table(("topic", "partition", "offset", "time", "leader epoch"), rows)
-    return 0
+    listed = [{**as_json(tp), **as_json(each)} for tp, each in sorted(offsets.items())]
+    rows = [
+        (tp.topic, str(tp.partition), each.offset, moment(each.timestamp_ms), each.leader_epoch)
+        for tp, each in sorted(offsets.items())
+    ]
+    return output.result_or_table(
+        {"partitions": listed}, ("topic", "partition", "offset", "time", "leader epoch"), rows
+    )
 
 
 def read_plan(path: Path) -> dict[klamm.TopicPartition, int | None]:
@@ -146,14 +145,6 @@ def delete(args: argparse.Namespace, output: Output) -> int:
         if not output.confirmed(args, lines):
             return 0
         results = admin.delete_records(before_by_partition)
-    listed = [
-        {"topic": tp.topic, "partition": tp.partition, "first_offset": offset} for tp, offset in sorted(results.items())
-    ]
-    if output.json:
-        output.result({"partitions": listed})
-    else:
-        output.table(
-            ("topic", "partition", "first offset"),
-            [(each["topic"], str(each["partition"]), each["first_offset"]) for each in listed],
-        )
-    return 0
+    listed = [{**as_json(tp), "first_offset": offset} for tp, offset in sorted(results.items())]
+    rows = [(tp.topic, str(tp.partition), offset) for tp, offset in sorted(results.items())]
+    return output.result_or_table({"partitions": listed}, ("topic", "partition", "first offset"), rows)

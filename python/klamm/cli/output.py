@@ -152,6 +152,14 @@ class Output:
             table.add_row(*map(Text, texts_of_row))
         console.print(table)
 
+    def result_or_table(self, value: object, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> int:
+        """Print the JSON object of this run with `--json`, otherwise a table. Return the exit code, which is 0."""
+        if self.json:
+            self.result(value)
+        else:
+            self.table(columns, rows)
+        return 0
+
     def confirmed(self, args: argparse.Namespace, changes: Sequence[str]) -> bool:
         """Return whether a command may make the changes: with `--yes`, or after the user has confirmed the changes.
 

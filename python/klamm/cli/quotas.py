@@ -100,14 +100,9 @@ def describe(args: argparse.Namespace, output: Output) -> int:
         found = admin.describe_client_quotas(entity(args), strict=args.strict)
     entities = [([named(getattr(each, part)) for part in PARTS], quotas) for each, quotas in found.items()]
     entities.sort(key=lambda each: list(map(str, each[0])))
-    if output.json:
-        output.result(
-            {"entities": [{**dict(zip(PARTS, names, strict=True)), "quotas": quotas} for names, quotas in entities]}
-        )
-        return 0
+    listed = [{**dict(zip(PARTS, names, strict=True)), "quotas": quotas} for names, quotas in entities]
     rows = [(*names, name, value) for names, quotas in entities for name, value in sorted(quotas.items())]
-    output.table(("user", "client id", "ip", "quota", "value"), rows)
-    return 0
+    return output.result_or_table({"entities": listed}, ("user", "client id", "ip", "quota", "value"), rows)
 
 
 def alter(args: argparse.Namespace, output: Output) -> int:

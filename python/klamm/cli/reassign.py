@@ -20,7 +20,7 @@ from klamm.cli.clients import admin_config
 from klamm.cli.options import add_common, add_confirmation, naturals, positive
 from klamm.cli.output import CommandError
 from klamm.cli.settings import CONTROLLERS
-from klamm.cli.values import add_partitions, expand, words
+from klamm.cli.values import add_partitions, as_json, expand, words
 from klamm.errors import CombinedError, ReplicaNotAvailableError
 
 if TYPE_CHECKING:
@@ -316,39 +316,25 @@ def verify(args: argparse.Namespace, output: Output) -> int:
             listed.append({"topic": tp.topic, "partition": tp.partition, "state": state, "replicas": now.get(tp, [])})
         if not moving and not args.keep_throttle:
             remove_throttle(admin, wanted)
-    if output.json:
-        output.result({"finished": all(each["state"] == "finished" for each in listed), "partitions": listed})
-    else:
-        output.table(
-            ("topic", "partition", "state", "replicas"),
-            [(each["topic"], str(each["partition"]), each["state"], words(each["replicas"])) for each in listed],
-        )
-    return 0 if all(each["state"] == "finished" for each in listed) else 1
+    finished = all(each["state"] == "finished" for each in listed)
+    rows = [(each["topic"], str(each["partition"]), each["state"], words(each["replicas"])) for each in listed]
+    value = {"finished": finished, "partitions": listed}
+    output.result_or_table(value, ("topic", "partition", "state", "replicas"), rows)
+    return 0 if finished else 1
 
 
 def list_moves(args: argparse.Namespace, output: Output) -> int:
     """Print the moves that are not finished."""
     with klamm.Admin(admin_config(args)) as admin:
         reassignments = admin.list_partition_reassignments()
-    listed: list[dict[str, Any]] = [
-        {
-            "topic": tp.topic,
-            "partition": tp.partition,
-            "replicas": each.replicas,
-            "adding": each.adding,
-            "removing": each.removing,
-        }
+    listed = [{**as_json(tp), **as_json(each)} for tp, each in sorted(reassignments.items())]
+    rows = [
+        (tp.topic, str(tp.partition), words(each.replicas), words(each.adding), words(each.removing))
         for tp, each in sorted(reassignments.items())
     ]
-    if output.json:
-        output.result({"partitions": listed})
-    else:
-        rows = [
-            (each["topic"], str(each["partition"]), *(words(each[name]) for name in ("replicas", "adding", "removing")))
-            for each in listed
-        ]
-        output.table(("topic", "partition", "replicas", "adding", "removing"), rows)
-    return 0
+    return output.result_or_table(
+        {"partitions": listed}, ("topic", "partition", "replicas", "adding", "removing"), rows
+    )
 
 
 def cancel(args: argparse.Namespace, output: Output) -> int:

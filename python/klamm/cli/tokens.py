@@ -108,24 +108,19 @@ def create(args: argparse.Namespace, output: Output) -> int:
     with klamm.Admin(admin_config(args)) as admin:
         token = admin.create_delegation_token(args.renewers, owner=args.owner, max_lifetime_ms=args.max_lifetime)
     hmac = base64.b64encode(token.hmac).decode()
-    if output.json:
-        output.result({**fields(token), "hmac": hmac})
-    else:
-        output.table(
-            ("token id", "hmac", "expires", "last renewal"),
-            [(token.token_id, hmac, moment(token.expires_ms), moment(token.max_ms))],
-        )
-    return 0
+    return output.result_or_table(
+        {**fields(token), "hmac": hmac},
+        ("token id", "hmac", "expires", "last renewal"),
+        [(token.token_id, hmac, moment(token.expires_ms), moment(token.max_ms))],
+    )
 
 
 def list_tokens(args: argparse.Namespace, output: Output) -> int:
     """Print tokens."""
     with klamm.Admin(admin_config(args)) as admin:
         tokens = admin.describe_delegation_tokens(args.owners)
-    if output.json:
-        output.result({"tokens": [fields(token) for token in tokens]})
-        return 0
-    output.table(
+    return output.result_or_table(
+        {"tokens": [fields(token) for token in tokens]},
         ("token id", "owner", "requester", "renewers", "issued", "expires", "last renewal"),
         [
             (
@@ -140,7 +135,6 @@ def list_tokens(args: argparse.Namespace, output: Output) -> int:
             for token in tokens
         ],
     )
-    return 0
 
 
 def renew(args: argparse.Namespace, output: Output) -> int:

@@ -305,8 +305,5 @@ def sizes(args: argparse.Namespace, output: Output) -> int:
     chosen = args.topics or list(totals)
     listed = [{"topic": name, "replicas": len(totals[name]), "bytes": sum(totals[name])} for name in chosen]
     listed.sort(key=lambda each: (-int(each["bytes"]), str(each["topic"])))
-    if args.json:
-        output.result({"topics": listed})
-    else:
-        output.table(("topic", "replicas", "bytes"), [tuple(each.values()) for each in listed])
-    return 0
+    rows = [tuple(each.values()) for each in listed]
+    return output.result_or_table({"topics": listed}, ("topic", "replicas", "bytes"), rows)

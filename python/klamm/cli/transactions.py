@@ -121,12 +121,9 @@ def list_transactions(args: argparse.Namespace, output: Output) -> int:
             args.states, args.producer_ids, min_duration_ms=args.longer_than, pattern=args.matching
         )
     listed.sort(key=lambda each: each.transactional_id)
-    if output.json:
-        output.result({"transactions": as_json(listed)})
-    else:
-        rows = [(each.transactional_id, str(each.producer_id), each.state, str(each.coordinator)) for each in listed]
-        output.table(("transactional id", "producer id", "state", "coordinator"), rows)
-    return 0
+    rows = [(each.transactional_id, str(each.producer_id), each.state, str(each.coordinator)) for each in listed]
+    columns = ("transactional id", "producer id", "state", "coordinator")
+    return output.result_or_table({"transactions": as_json(listed)}, columns, rows)
 
 
 def describe(args: argparse.Namespace, output: Output) -> int:
@@ -134,13 +131,10 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     with klamm.Admin(admin_config(args)) as admin:
         descriptions = output.found(lambda: admin.describe_transactions(args.ids))
         coordinators = admin.find_coordinators(list(descriptions), "transaction")
-    if output.json:
-        listed = [
-            {"transactional_id": key, "coordinator": coordinators[key].id, **as_json(each)}
-            for key, each in descriptions.items()
-        ]
-        output.result({"transactions": listed})
-        return 0
+    listed = [
+        {"transactional_id": key, "coordinator": coordinators[key].id, **as_json(each)}
+        for key, each in descriptions.items()
+    ]
     columns = (
         "transactional id",
         "coordinator",
@@ -151,35 +145,27 @@ def describe(args: argparse.Namespace, output: Output) -> int:
         "started",
         "partitions",
     )
-    output.table(
-        columns,
-        [
-            (
-                key,
-                str(coordinators[key].id),
-                str(each.producer_id),
-                each.producer_epoch,
-                each.state,
-                each.timeout_ms,
-                moment(each.start_ms),
-                words(f"{tp.topic}-{tp.partition}" for tp in sorted(each.partitions)),
-            )
-            for key, each in descriptions.items()
-        ],
-    )
-    return 0
+    rows = [
+        (
+            key,
+            str(coordinators[key].id),
+            str(each.producer_id),
+            each.producer_epoch,
+            each.state,
+            each.timeout_ms,
+            moment(each.start_ms),
+            words(f"{tp.topic}-{tp.partition}" for tp in sorted(each.partitions)),
+        )
+        for key, each in descriptions.items()
+    ]
+    return output.result_or_table({"transactions": listed}, columns, rows)
 
 
 def producers(args: argparse.Namespace, output: Output) -> int:
     """Print the state of each producer of the partitions."""
     with klamm.Admin(admin_config(args)) as admin:
         producers = output.found(lambda: admin.describe_producers(expand(admin, args.topics), broker=args.broker))
-    if output.json:
-        listed = [
-            {"topic": tp.topic, "partition": tp.partition, "producers": as_json(each)} for tp, each in producers.items()
-        ]
-        output.result({"partitions": listed})
-        return 0
+    listed = [{**as_json(tp), "producers": as_json(each)} for tp, each in producers.items()]
     rows = [
         (
             tp.topic,
@@ -204,8 +190,7 @@ def producers(args: argparse.Namespace, output: Output) -> int:
         "last record",
         "open from",
     )
-    output.table(columns, rows)
-    return 0
+    return output.result_or_table({"partitions": listed}, columns, rows)
 
 
 @dataclass(frozen=True)
@@ -227,33 +212,30 @@ def find_hanging(args: argparse.Namespace, output: Output) -> int:
     with klamm.Admin(admin_config(args)) as admin:
         partitions = expand(admin, args.topics) or all_partitions(admin, internal=True)
         hanging_transactions = hanging(admin, partitions, args.max_timeout + LEASE_MS)
-    if output.json:
-        output.result({"hanging": as_json(hanging_transactions)})
-    else:
-        rows = [
-            (
-                each.topic,
-                str(each.partition),
-                str(each.producer_id),
-                each.producer_epoch,
-                each.coordinator_epoch,
-                each.start_offset,
-                moment(each.last_timestamp_ms),
-                each.transactional_id,
-            )
-            for each in hanging_transactions
-        ]
-        columns = (
-            "topic",
-            "partition",
-            "producer id",
-            "epoch",
-            "coordinator epoch",
-            "start offset",
-            "last record",
-            "transactional id",
+    rows = [
+        (
+            each.topic,
+            str(each.partition),
+            str(each.producer_id),
+            each.producer_epoch,
+            each.coordinator_epoch,
+            each.start_offset,
+            moment(each.last_timestamp_ms),
+            each.transactional_id,
         )
-        output.table(columns, rows)
+        for each in hanging_transactions
+    ]
+    columns = (
+        "topic",
+        "partition",
+        "producer id",
+        "epoch",
+        "coordinator epoch",
+        "start offset",
+        "last record",
+        "transactional id",
+    )
+    output.result_or_table({"hanging": as_json(hanging_transactions)}, columns, rows)
     return 1 if hanging_transactions else 0
 
 

@@ -88,11 +88,8 @@ def list_groups(args: argparse.Namespace, output: Output) -> int:
     """Print groups."""
     with klamm.Admin(admin_config(args)) as admin:
         groups = admin.list_groups(states=args.states, types=[args.kind])
-    if output.json:
-        output.result({"groups": [{"group": each.group, "state": each.state} for each in groups]})
-    else:
-        output.table(("group", "state"), [(each.group, each.state) for each in groups])
-    return 0
+    listed = [{"group": each.group, "state": each.state} for each in groups]
+    return output.result_or_table({"groups": listed}, ("group", "state"), [tuple(each.values()) for each in listed])
 
 
 def describe(args: argparse.Namespace, output: Output) -> int:

@@ -85,11 +85,8 @@ def list_users(args: argparse.Namespace, output: Output) -> int:
         for user, credentials in sorted(found.items())
         for each in credentials
     ]
-    if output.json:
-        output.result({"users": listed})
-    else:
-        output.table(("user", "mechanism", "iterations"), [tuple(each.values()) for each in listed])
-    return 0
+    rows = [tuple(each.values()) for each in listed]
+    return output.result_or_table({"users": listed}, ("user", "mechanism", "iterations"), rows)
 
 
 def set_password(args: argparse.Namespace, output: Output) -> int:

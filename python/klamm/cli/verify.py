@@ -78,12 +78,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
             advance(ends[tp] - begins[tp], checked.records)
             found.append(checked)
     ok = all(each.error is None for each in found)
-    if output.json:
-        output.result({"ok": ok, "partitions": as_json(found)})
-    else:
-        columns = ("topic", "partition", "begin", "end", "records", "bytes", "missing", "out of order", "error")
-        rows = [(each.topic, str(each.partition), *list(vars(each).values())[2:]) for each in found]
-        output.table(columns, rows)
+    columns = ("topic", "partition", "begin", "end", "records", "bytes", "missing", "out of order", "error")
+    rows = [(each.topic, str(each.partition), *list(vars(each).values())[2:]) for each in found]
+    output.result_or_table({"ok": ok, "partitions": as_json(found)}, columns, rows)
     return 0 if ok else 1
 
 
