@@ -9,7 +9,8 @@
 
 The names of metrics, spans and attributes follow OpenTelemetry's semantic conventions for messaging. With
 `details=True`, `observe` also exports all other metrics of `client.metrics()`, under names such as
-`kafka.consumer.fetch.manager.records.lag.max`.
+`kafka.consumer.fetch.manager.records.lag.max`. The attribute `klamm.client` is a number that distinguishes clients with
+the same client ID.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import weakref
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
+from klamm.exporters import ExportedClients, exported_name
 from klamm.hooks import header_pairs
 
 try:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, TracerProvider
 
     from klamm._klamm import Record
+    from klamm.exporters import Client
     from klamm.hooks import NewRecord
     from klamm.metrics import ClientMetrics, Metric
 
@@ -52,13 +54,6 @@ Each collection of metrics calls all instruments. Without the cache, each instru
 """
 MAX_LINKS = 128
 """Maximum number of records to which the span of a batch links. OpenTelemetry's SDK has the same limit by default."""
-
-
-class Client(Protocol):
-    """A client of klamm."""
-
-    def metrics(self) -> ClientMetrics:
-        """Return a snapshot of the client's metrics."""
 
 
 class Tracing:
@@ -221,10 +216,9 @@ class Observer:
     def __init__(self, meter: metrics.Meter, *, details: bool) -> None:
         self._meter = meter
         self._details = details
-        self._clients: list[weakref.ref[Client]] = []
+        self._clients = ExportedClients(_log)
         self._instruments: set[str] = set()
-        self._has_failed = False
-        self._cached: tuple[float, list[ClientMetrics]] = (0.0, [])
+        self._cached: tuple[float, list[tuple[int, ClientMetrics]]] = (0.0, [])
         for name, counted, what in (
             ("messaging.client.sent.messages", "record-send-total", "sent to brokers"),
             ("messaging.client.consumed.messages", "records-consumed-total", "delivered to the application"),
@@ -235,7 +229,7 @@ class Observer:
 
     def add(self, client: Client) -> None:
         """Export the metrics of a client from now on."""
-        self._clients.append(weakref.ref(client))
+        self._clients.add(client)
         if self._details:
             self._create_later(list(client.metrics().values))
 
@@ -256,33 +250,23 @@ class Observer:
         create = self._meter.create_observable_counter if is_total else self._meter.create_observable_gauge
         create(name, [_Detail(self, name)], description=f"{metric.name} of {metric.group} in Java's client")
 
-    def found(self) -> Iterator[tuple[ClientMetrics, Metric]]:
-        """Yield each metric of all clients with the client's snapshot. Skip a client whose `metrics()` raises."""
+    def found(self) -> Iterator[tuple[dict[str, str], Metric]]:
+        """Yield each metric of all clients with the attributes of the client. Skip a client whose `metrics()` raises."""
         taken_at, snapshots = self._cached
         if time.monotonic() - taken_at > CACHED_S:
-            snapshots = [snapshot for ref in self._clients if (snapshot := self._snapshot(ref())) is not None]
+            snapshots = list(self._clients.snapshots())
             self._cached = time.monotonic(), snapshots
             if self._details:
-                self._create_later([metric for snapshot in snapshots for metric in snapshot.values])
-        for snapshot in snapshots:
+                self._create_later([metric for _, snapshot in snapshots for metric in snapshot.values])
+        for number, snapshot in snapshots:
+            client = {"messaging.client.id": snapshot.client_id, "klamm.client": str(number)}
             for metric in snapshot.values:
-                yield snapshot, metric
-
-    def _snapshot(self, client: Client | None) -> ClientMetrics | None:
-        if client is None:
-            return None
-        try:
-            return client.metrics()
-        except Exception:  # noqa: BLE001 - the error is logged, and other clients' metrics are exported
-            if not self._has_failed:
-                _log.exception("%r has no metrics; later failures are not logged", client)
-            self._has_failed = True
-            return None
+                yield client, metric
 
 
 def detail_name(metric: Metric) -> str:
     """Return the OpenTelemetry name of a metric, such as `kafka.consumer.fetch.manager.records.lag.max`."""
-    return f"kafka.{metric.group.removesuffix('-metrics')}.{metric.name.removesuffix('-total')}".replace("-", ".")
+    return f"kafka.{exported_name(metric)}".replace("-", ".")
 
 
 class _Callback:
@@ -293,16 +277,15 @@ class _Callback:
         self._counted = counted
 
     def __call__(self, _: CallbackOptions) -> Iterable[Observation]:
-        for snapshot, metric in self._observer.found():
+        for client, metric in self._observer.found():
             if metric.name == self._counted and metric.tags.keys() == {"topic"}:
                 name = "send" if self._counted == "record-send-total" else "poll"
                 attributes = {
                     "messaging.system": "kafka",
                     "messaging.operation.name": name,
                     "messaging.destination.name": metric.tags["topic"],
-                    "messaging.client.id": snapshot.client_id,
                 }
-                yield Observation(int(metric.value), attributes)
+                yield Observation(int(metric.value), attributes | client)
 
 
 class _Detail:
@@ -313,8 +296,7 @@ class _Detail:
         self._name = name
 
     def __call__(self, _: CallbackOptions) -> Iterable[Observation]:
-        for snapshot, metric in self._observer.found():
+        for client, metric in self._observer.found():
             if detail_name(metric) == self._name:
-                attributes = {"messaging.client.id": snapshot.client_id}
-                attributes |= {key.replace("-", "."): value for key, value in metric.tags.items()}
-                yield Observation(metric.value, attributes)
+                attributes = {key.replace("-", "."): value for key, value in metric.tags.items()}
+                yield Observation(metric.value, attributes | client)

@@ -56,9 +56,20 @@ def test_the_metrics_of_the_dashboard_are_exported(dev_broker, topic):
         producer.send(topic, b"v").result(20)
         assert consumer.poll(20)
         klamm.prometheus.register(producer, consumer, registry=registry)
-        exported = set(re.findall(r"^(kafka_\w+)\{", generate_latest(registry).decode(), re.MULTILINE))
-    assert named - exported == set()
+        text = generate_latest(registry).decode()
+    series = re.findall(r"^(kafka_\w+)\{(.*)\}", text, re.MULTILINE)
+    assert named - {name for name, _ in series} == set()
     assert len(named) > 15
+    for panel in dashboard["panels"]:
+        for target in panel["targets"]:
+            (name,) = re.findall(r"kafka_\w+", target["expr"])
+            exported = [set(re.findall(r'(\w+)="', labels)) for found, labels in series if found == name]
+            shown = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+            grouped = re.search(r"by \((.*?)\)", target["expr"])
+            # Without an aggregation, the panel shows one line for each client, and its legend tells the clients apart.
+            kept = set(re.split(", *", grouped[1])) if grouped else exported[0]
+            assert shown == kept, target
+            assert shown <= exported[0]
 
 
 def test_the_panels_of_the_dashboard_do_not_overlap():

@@ -20,6 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 import klamm
 import klamm.otel
+from klamm.exporters import client_number
 from settled import until
 
 
@@ -107,10 +108,11 @@ def test_metrics_arrive_at_an_otlp_collector(broker, topic):
 
             def collected():
                 provider.force_flush()
-                return "kafka.consumer.fetch.manager.records.consumed" in collector.points()
+                return "kafka.consumer.topic.records.consumed" in collector.points()
 
             until(collected)
             found = collector.points()
+            number = str(client_number(producer))
         provider.shutdown()
     ((attributes, value),) = found["messaging.client.sent.messages"]
     assert value == 3
@@ -119,13 +121,34 @@ def test_metrics_arrive_at_an_otlp_collector(broker, topic):
         "messaging.operation.name": "send",
         "messaging.destination.name": topic,
         "messaging.client.id": "sender",
+        "klamm.client": number,
     }
     ((attributes, value),) = found["messaging.client.consumed.messages"]
     assert (attributes["messaging.client.id"], attributes["messaging.operation.name"]) == ("reader", "poll")
     assert value >= 1
     ((attributes, value),) = found["kafka.producer.record.send"]
-    assert (attributes, value) == ({"messaging.client.id": "sender"}, 3)
-    assert {a["topic"] for a, _ in found["kafka.consumer.fetch.manager.records.consumed"] if "topic" in a} == {topic}
+    assert (attributes, value) == ({"messaging.client.id": "sender", "klamm.client": number}, 3)
+    assert [a["topic"] for a, _ in found["kafka.consumer.topic.records.consumed"]] == [topic]
+    assert [a.keys() for a, _ in found["kafka.consumer.fetch.manager.records.consumed"]] == [attributes.keys()]
+
+
+def test_clients_with_the_same_id_are_exported_apart(dev_broker):
+    with Collector() as collector:
+        reader = PeriodicExportingMetricReader(OTLPMetricExporter(f"{collector.url}/v1/metrics"), 3_600_000)
+        provider = MeterProvider([reader])
+        with (
+            klamm.Producer(dev_broker.bootstrap_servers, client_id="shop") as one,
+            klamm.Producer(dev_broker.bootstrap_servers, client_id="shop") as two,
+        ):
+            klamm.otel.observe(one, two, one, meter_provider=provider, details=True)
+            one.send("t", b"v").result(20)
+            two.send_many("t", [b"v"] * 2)
+            two.flush()
+            provider.force_flush()
+            for name in ("messaging.client.sent.messages", "kafka.producer.record.send"):
+                found = {a["klamm.client"]: value for a, value in collector.points()[name]}
+                assert found == {str(client_number(one)): 1, str(client_number(two)): 2}, name
+        provider.shutdown()
 
 
 def test_without_details_only_the_conventional_metrics_are_exported(dev_broker):
