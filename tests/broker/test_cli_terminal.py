@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import uuid
 
 import pytest
 
 from cli_process import klamm, started
-from klamm import Admin, NewTopic
+from klamm import Admin, Consumer, NewTopic, Producer
 from terminal import Terminal
 
 
@@ -159,3 +161,78 @@ def test_a_pipe_that_is_closed_early_is_success(broker, topic, line):
         process.stdout.close()
         assert process.wait(timeout=30) == 0
         assert process.stderr.read() == b""
+
+
+HOSTILE = "\x1b]0;pwned\x07\x1b[2J\x1b[31mX\x9b31m\x7f\u202eY"
+"""A text that sets the title, clears the screen, changes the colour, and reverses the direction of text."""
+SHOWN = r"\u001b]0;pwned\u0007\u001b[2J\u001b[31mX\u009b31m\u007f\u202eY"
+
+
+@pytest.fixture
+def hostile(broker, topic):
+    """A record and a group whose fields contain escape sequences. Returns the name of the group."""
+    group = f"{uuid.uuid4()}{HOSTILE}"
+    with (
+        Producer(broker.bootstrap_servers) as producer,
+        Consumer(
+            broker.bootstrap_servers, group, [topic], auto_offset_reset="earliest", client_id=f"c{HOSTILE}"
+        ) as member,
+    ):
+        producer.send(topic, HOSTILE.encode() + b"\x9b1m", key=HOSTILE.encode(), headers={HOSTILE: b"h"}).result(20)
+        assert member.poll(20)
+        member.commit()
+        yield group
+
+
+def assert_harmless(raw):
+    text = raw.decode()  # also fails for bytes that are not UTF-8
+    assert not [part for part in ("\x07", "\x1b]", "\x1b[31mX", "\x9b", "\x7f", "\u202e") if part in text]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("groups", "list"),
+        ("groups", "list", "--json"),
+        ("groups", "describe", "GROUP"),
+        ("groups", "describe", "GROUP-none"),
+        ("groups", "delete", "GROUP", "--yes"),
+        ("groups", "delete", "GROUP", "--dry-run"),
+        ("consume", "TOPIC", "--from", "GROUP"),
+        ("consume", "TOPIC", "--exit"),
+        ("consume", "TOPIC", "--exit", "--json"),
+        ("consume", "TOPIC", "--exit", "--format", "%k %v %h\\n"),
+        ("consume", "GROUP", "--exit"),
+    ],
+    ids=" ".join,
+)
+def test_escape_sequences_of_others_do_not_reach_a_terminal(broker, topic, hostile, line):
+    words = [word.replace("TOPIC", topic).replace("GROUP", hostile) for word in line]
+    with Terminal(*words, "-b", broker.bootstrap_servers, columns=250) as terminal:
+        terminal.end()
+        assert_harmless(terminal.raw)
+        assert b"pwned" in terminal.raw
+
+
+@pytest.mark.usefixtures("hostile")
+def test_json_with_escape_sequences_is_valid_on_a_terminal(broker, topic):
+    with Terminal("consume", topic, "--exit", "--json", "-b", broker.bootstrap_servers) as terminal:
+        assert terminal.end() == 0
+        assert json.loads(terminal.raw)["key"] == HOSTILE
+
+
+@pytest.mark.usefixtures("hostile")
+def test_top_shows_escape_sequences_escaped(broker):
+    with Terminal("top", "--interval", "0.2", "-b", broker.bootstrap_servers, columns=250) as terminal:
+        until_shown(terminal, SHOWN)
+        assert_harmless(terminal.raw)
+
+
+@pytest.mark.usefixtures("hostile")
+def test_a_pipe_and_the_option_raw_get_the_bytes_of_records(broker, topic):
+    line = ("consume", topic, "--exit", "-b", broker.bootstrap_servers)
+    value = HOSTILE.encode() + b"\x9b1m"
+    assert klamm(*line).stdout == value + b"\n"
+    with Terminal(*line, "--raw") as terminal:
+        assert terminal.end() == 0
+        assert terminal.raw == value + b"\r\n"

@@ -133,6 +133,47 @@ def test_the_command_line_without_rich_is_plain_and_says_how_to_get_it():
     assert "pip install 'klamm[cli]'" in on_a_terminal(without_rich(f"exec({bar!r})"))
 
 
+@pytest.mark.parametrize("has_rich", [True, False])
+def test_text_is_escaped_on_a_terminal_also_above_a_progress_bar(has_rich):
+    program = """
+from klamm.cli.output import Output, print_error
+from klamm.cli.terminal import escaped_terminals
+with escaped_terminals(), Output().progress("[b]a\\x1b]0;x\\x07", 1) as advance:
+    Output().say("b\\x1b]0;x\\x07")
+    print_error(ValueError("c\\x1b]0;x\\x07"))
+    advance(1, 1)
+Output().say("\\x1b7")
+"""
+    command = [sys.executable, "-c", program] if has_rich else without_rich(f"exec({program!r})")
+    printed = on_a_terminal(command)
+    assert "\x1b]" not in printed
+    assert "\x07" not in printed
+    assert r"b\u001b]0;x\u0007" in printed
+    assert r"klamm: c\u001b]0;x\u0007" in printed
+    assert printed.endswith("\x1b7\n")
+
+
+def test_the_command_top_works_on_a_terminal_without_rich():
+    program = """
+import signal
+from klamm.cli import main
+from klamm.cli.output import Output
+from klamm.testing import DevBroker
+say = Output.say
+def say_and_stop(self, line):
+    say(self, line)
+    if "hot partitions" in line:
+        signal.raise_signal(signal.SIGINT)
+Output.say = say_and_stop
+with DevBroker() as broker:
+    assert main(["top", "--interval", "0.1", "-b", broker.bootstrap_servers]) == 130
+"""
+    printed = on_a_terminal(without_rich(f"exec({program!r})"))
+    assert "Traceback" not in printed
+    assert printed.count("pip install 'klamm[cli]'") == 1
+    assert "records/s in" in printed
+
+
 def test_the_command_line_in_a_pipe_does_not_need_rich():
     command = without_rich(
         "from klamm.cli import main; sys.exit(main(['decode', '--as', 'request', '0012000000000001000161']))"

@@ -50,6 +50,7 @@ from klamm.cli import (
 from klamm.cli.options import Parser
 from klamm.cli.output import CommandError, Output, is_usage, print_error
 from klamm.cli.settings import BROKERS, CONTROLLERS, effective
+from klamm.cli.terminal import escaped_terminals
 from klamm.cli.watch import watching
 from klamm.errors import KafkaError
 
@@ -106,6 +107,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: Arguments. Default: the arguments of this process.
     """
+    with escaped_terminals():
+        return run(argv)
+
+
+def run(argv: Sequence[str] | None) -> int:
+    """Run one command, and return its exit code."""
     try:
         args = parse(argv)
         if args.version:

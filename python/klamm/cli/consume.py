@@ -21,6 +21,7 @@ from klamm.cli.options import add_connection, add_json, duration, expression, na
 from klamm.cli.output import CommandError, UsageError
 from klamm.cli.positions import Bounds, Kind, Position, parse_position
 from klamm.cli.record_format import parse_format, render_json, render_value
+from klamm.cli.terminal import unescaped
 from klamm.cli.typed_values import add_reading, reading
 
 if TYPE_CHECKING:
@@ -110,6 +111,11 @@ def add(commands: Commands) -> None:
         r"%%%% a percent sign, and the escapes \n \t \r \0 \\ \xHH",
     )
     add_json(output_form, "print each record as one JSON object on a line")
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="print control characters in records to a terminal as they are; a file or a pipe always gets them",
+    )
     add_reading(parser)
     parser.set_defaults(run=run)
 
@@ -298,7 +304,7 @@ def print_records(
 
     Return when `at_end` returns True, after `--max` records, or when no record arrives for the time of `--idle`.
     """
-    out = sys.stdout.buffer
+    out = (unescaped(sys.stdout) if args.raw else sys.stdout).buffer
     remaining = args.max
     last = time.monotonic()
     while True:

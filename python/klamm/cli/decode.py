@@ -24,6 +24,7 @@ from klamm.cli.flight import story
 from klamm.cli.options import natural
 from klamm.cli.output import CommandError
 from klamm.cli.record_format import header_fields, text_field
+from klamm.cli.terminal import unescaped
 from klamm.cli.typed_values import add_decoding, decode_values
 from klamm.errors import ConfigError, DecodeError
 
@@ -117,8 +118,8 @@ def run(args: argparse.Namespace, _: Output) -> int:
         raise CommandError("--api and --version belong together", "pass both options, or neither")
     api_version = None if args.api is None else (args.api, args.api_version)
     decoder = Decoder(args.kind, api_version, expand=not args.plain_records)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(encoding="utf-8")  # JSON is always UTF-8 (RFC 8259, 8.1)
+    if isinstance(out := unescaped(sys.stdout), io.TextIOWrapper):
+        out.reconfigure(encoding="utf-8")  # JSON is always UTF-8 (RFC 8259, 8.1)
     with open_input(args.input, args.form) as stream:
         for found in decoder.objects(stream, args.form):
             sys.stdout.writelines(json_parts(found))

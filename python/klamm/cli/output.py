@@ -2,7 +2,7 @@
 
 With `--json`, or if standard output is a pipe, standard output contains only the result. Progress bars and questions go
 to standard error. Progress bars appear only on a terminal. Without the package rich, terminals get plain tables and no
-progress bars.
+progress bars. On a terminal, all text is escaped (`terminal.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+from klamm.cli.terminal import escaped_terminals, unescaped, visible
 from klamm.errors import ArgumentError, BrokerError, ConfigError, KafkaError
 
 if TYPE_CHECKING:
@@ -133,8 +134,8 @@ class Output:
         from rich.table import Table
         from rich.text import Text
 
-        texts = [[show(cell) for cell in row] for row in cells]
-        console = Console(file=self.text)
+        texts = [[visible(show(cell)) for cell in row] for row in cells]
+        console = Console(file=unescaped(self.text))
         widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
         if sum(widths) + 3 * len(widths) + 1 > console.width:
             indent = max(map(len, columns))
@@ -210,17 +211,17 @@ class Output:
             TaskProgressColumn(),
             TextColumn("{task.fields[records]:,} records"),
             TimeElapsedColumn(),
-            console=Console(stderr=True),
+            console=Console(file=unescaped(sys.stderr)),
             transient=True,
             # On a terminal, rich prints lines of text above the bar.
             redirect_stdout=sys.stdout.isatty(),
         )
-        task = bar.add_task(description, total=total or None, records=0)
+        task = bar.add_task(visible(description), total=total or None, records=0)
 
         def advance(count: int, records: int) -> None:
             bar.update(task, advance=count, records=bar.tasks[task].fields["records"] + records)
 
-        with bar:
+        with bar, escaped_terminals():  # rich has replaced the streams
             yield advance
 
 

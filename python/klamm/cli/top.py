@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import klamm
 from klamm.cli.clients import admin_config
 from klamm.cli.options import add_common
-from klamm.cli.output import one_line, show
+from klamm.cli.output import has_rich, one_line, show
+from klamm.cli.terminal import unescaped, visible
 from klamm.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -75,14 +76,13 @@ def run(args: argparse.Namespace, output: Output) -> int:
 
         if args.json:
             output.result(next(samples(sample, args.interval)))
-        elif output.text.isatty():
+        elif output.text.isatty() and has_rich():
             live(sample, args.interval, output)
         else:
-            found = next(samples(sample, args.interval))
-            output.say(totals(found))
-            for section, columns in SECTIONS.items():
-                output.say(f"\n{section.replace('_', ' ')}")
-                output.table([column.replace("_per_", "/") for column in columns], rows(found, section))
+            for found in samples(sample, args.interval):
+                print_sample(found, output)
+                if not output.text.isatty():
+                    break
     return 0
 
 
@@ -214,6 +214,14 @@ def rows(found: dict[str, Any], section: str) -> list[list[object]]:
     return [[each[column] for column in SECTIONS[section]] for each in found[section]]
 
 
+def print_sample(found: dict[str, Any], output: Output) -> None:
+    """Print one sample as text."""
+    output.say(totals(found))
+    for section, columns in SECTIONS.items():
+        output.say(f"\n{section.replace('_', ' ')}")
+        output.table([column.replace("_per_", "/") for column in columns], rows(found, section))
+
+
 def live(sample: Callable[[], Look], interval: float, output: Output) -> None:
     """Update a display until Ctrl+C. If the brokers do not respond, show the error and continue."""
     from rich.console import Console, Group
@@ -226,15 +234,15 @@ def live(sample: Callable[[], Look], interval: float, output: Output) -> None:
         for column in SECTIONS[section]:
             drawn.add_column(column.replace("_per_", "/"))
         for row in rows(found, section):
-            drawn.add_row(*(Text(show(cell)) for cell in row))
+            drawn.add_row(*(Text(visible(show(cell))) for cell in row))
         return drawn
 
-    with Live(console=Console(file=output.text), auto_refresh=False, screen=True) as display:
+    with Live(console=Console(file=unescaped(output.text)), auto_refresh=False, screen=True) as display:
         while True:
             try:
                 for found in samples(sample, interval):
                     parts = [table(found, section) for section in SECTIONS if found[section]]
-                    display.update(Group(Text(totals(found)), *parts), refresh=True)
+                    display.update(Group(Text(visible(totals(found))), *parts), refresh=True)
             except KafkaError as error:
-                display.update(Text(one_line(str(error))), refresh=True)
+                display.update(Text(visible(one_line(str(error)))), refresh=True)
                 time.sleep(interval)

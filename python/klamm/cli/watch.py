@@ -19,6 +19,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from klamm.cli.output import one_line
+from klamm.cli.terminal import unescaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,10 +95,10 @@ def wait(stop: threading.Event, seconds: float, text: str | None) -> bool:
         return stop.wait(seconds)
     frames = cycle("|/-\\")
     for _ in range(round(seconds / FRAME)):
-        print(f"\r{next(frames)} waiting for a broker", end="", file=sys.stderr, flush=True)
+        print(f"\r{next(frames)} waiting for a broker", end="", file=unescaped(sys.stderr), flush=True)
         if stop.wait(FRAME):
             break
-    print("\r\033[K", end="", file=sys.stderr, flush=True)
+    print("\r\033[K", end="", file=unescaped(sys.stderr), flush=True)
     return stop.is_set()
 
 
