@@ -223,7 +223,7 @@ def test_json_with_escape_sequences_is_valid_on_a_terminal(broker, topic):
 
 @pytest.mark.usefixtures("hostile")
 def test_top_shows_escape_sequences_escaped(broker):
-    with Terminal("top", "--interval", "0.2", "-b", broker.bootstrap_servers, columns=250) as terminal:
+    with Terminal("top", "--interval", "0.2", "-b", broker.bootstrap_servers, columns=250, rows=300) as terminal:
         until_shown(terminal, SHOWN)
         assert_harmless(terminal.raw)
 
