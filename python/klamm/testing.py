@@ -10,6 +10,7 @@ connect to the cluster. The cluster does not replicate records and is not for pr
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -184,7 +185,8 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
     """
 
     _authority: CertificateAuthority | None
-    _files: Path | None
+    _files: tuple[int, Path] | None
+    _pid: int
     _sasl: Mapping[Mechanism, Mapping[str, str] | None] | None
     _client_auth: bool
     _recording: Recording | None = None
@@ -253,7 +255,7 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
             first_node=first_node,
             telemetry=telemetry,
         )
-        self._authority, self._files = authority, None
+        self._authority, self._files, self._pid = authority, None, os.getpid()
         self._sasl, self._client_auth = sasl, client_auth
         self._schema_registry = None
         if schema_registry is not False:
@@ -391,11 +393,11 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         return config
 
     def _file(self, name: str, text: str) -> str:
-        if self._files is None:
-            self._files = Path(mkdtemp(prefix="klamm-dev-broker-"))
+        if self._files is None or self._files[0] != os.getpid():
+            self._files = os.getpid(), Path(mkdtemp(prefix="klamm-dev-broker-"))
             # Python deletes the private keys together with this object.
-            finalize(self, rmtree, self._files, ignore_errors=True)
-        path = self._files / name
+            finalize(self, _remove, *self._files)
+        path = self._files[1] / name
         path.touch(mode=0o600)
         path.write_text(text, encoding="ascii")
         return str(path)
@@ -615,7 +617,9 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         self._advance(seconds)
 
     def stop(self) -> None:
-        """Stop the cluster, and discard all data that is not in `data_dir`."""
+        """Stop the cluster, and discard all data that is not in `data_dir`. In a forked process, do nothing."""
+        if self._pid != os.getpid():
+            return
         if self._registration is not None:
             self._registration.close()
             self._registration = None
@@ -643,6 +647,12 @@ class DevBroker(DevBrokerCore, metaclass=ClientType):
         return (
             f"<klamm.testing.DevBroker {'at ' + self.bootstrap_servers if self.bootstrap_servers else '(not running)'}>"
         )
+
+
+def _remove(pid: int, directory: Path) -> None:
+    # A forked process that ends must not delete the files of its parent.
+    if pid == os.getpid():
+        rmtree(directory, ignore_errors=True)
 
 
 # If pytest loads this module as a plugin, the program has already imported `pytest`. Other programs need no pytest.

@@ -40,6 +40,31 @@ def in_child(work, limit=20):
     assert os.waitstatus_to_exitcode(status) == 0
 
 
+def test_a_forked_process_that_ends_leaves_the_dev_broker_of_its_parent_alone():
+    program = """
+import os, sys
+import klamm
+from klamm.testing import DevBroker
+broker = DevBroker(tls=True, client_auth=True, schema_registry=True)
+with broker:
+    config = broker.client_config()
+    files = [value for key, value in config.items() if key.endswith("location")]
+    pid = os.fork()
+    if pid == 0:
+        assert not set(broker.client_certificate()) & set(files)
+        sys.exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert len(files) == 3 and all(map(os.path.exists, files))
+    with klamm.Producer(config) as producer:
+        producer.send("t", b"v").result(20)
+    assert broker.schema_registry.url
+del broker
+print(sum(map(os.path.exists, files)))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (run.stdout, run.returncode) == ("0\n", 0), run.stderr
+
+
 @pytest.fixture
 def clients(broker, topic):
     """Clients at work, and a Delivery."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hmac
 import json
+import os
 import re
 import socket
 import ssl
@@ -97,7 +98,7 @@ class DevRegistry:
         tls: tuple[str, str] | None = None,
         client_ca: str | None = None,
     ) -> None:
-        self._port = port
+        self._port, self._pid = port, os.getpid()
         self._path = None if path is None else Path(path)
         self._credentials = [
             *("Basic " + base64.b64encode(f"{name}:{word}".encode()).decode() for name, word in (users or {}).items()),
@@ -138,7 +139,12 @@ class DevRegistry:
         return self
 
     def stop(self) -> None:
-        """Stop the registry. The registry keeps its port and contents for the next `start()`."""
+        """Stop the registry. The registry keeps its port and contents for the next `start()`.
+
+        In a forked process, do nothing.
+        """
+        if self._pid != os.getpid():
+            return
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
