@@ -1,8 +1,8 @@
 //! Produce v0 to v13: appends a record batch to each partition. Instead of record batches, requests of v0 to v2 contain
 //! messages of formats 0 and 1.
 //!
-//! The handler checks the header and the checksum of a batch. It decodes records only to check timestamps, and to check
-//! keys in compacted topics. It stores batches unchanged, so a topic's `compression.type` has no effect. It converts
+//! The handler checks the header and the checksum of a batch. It decodes the records of a compressed batch. It decodes
+//! other records only to check timestamps, and to check keys in compacted topics. It stores batches unchanged, so a topic's `compression.type` has no effect. It converts
 //! messages of old formats to batches. All replicas have a batch as soon as the leader has it, so the broker responds
 //! immediately for acks 1 and -1. For the first batch of a transaction in a partition, the transaction coordinator
 //! verifies that the partition is part of the transaction. From v12 on, the first batch adds the partition to the
@@ -26,6 +26,7 @@ use crate::broker::topics::{is_internal, valid_name};
 use crate::broker::transactions::Protocol;
 use crate::compress::{Compression, DEFAULT_LIMIT};
 use crate::record::{Batch, HEADER_SIZE, Header};
+use crate::wire::{Error, Reason};
 use bytes::Bytes;
 
 /// The shortest record: size, attributes, two deltas, two lengths, a header count.
@@ -317,14 +318,14 @@ fn check_records(
     // The header has only the latest timestamp.
     let is_in_time = configs.uses_log_append_time
         || (*valid_timestamps.start() <= 0 && *valid_timestamps.end() >= batch.header.max_timestamp);
-    if is_in_time && !configs.compact {
+    if is_in_time && !configs.compact && batch.header.compression() == Some(Compression::None) {
         return Ok(Vec::new());
     }
-    let mut records = batch.records(DEFAULT_LIMIT).map_err(corrupt)?;
+    let mut records = batch.records(DEFAULT_LIMIT).map_err(unreadable)?;
     let mut rejected = Vec::new();
     let mut index_in_batch = 0;
     while let Some(view) = records.next_view() {
-        let view = view.map_err(corrupt)?;
+        let view = view.map_err(unreadable)?;
         let timestamp = view.timestamp();
         if configs.compact && view.key().is_none() {
             let why = format!("Compacted topic cannot accept message without key in topic partition {topic}-{index}.");
@@ -340,6 +341,15 @@ fn check_records(
         return Err(ApiError::new(ErrorCode::INVALID_TIMESTAMP, why));
     }
     Ok(rejected)
+}
+
+/// Returns the error for damaged records. Kafka has no code of its own for bytes that its decompressor rejects.
+fn unreadable(error: Error) -> ApiError {
+    let code = match error.reason() {
+        Reason::Compression(_) => ErrorCode::UNKNOWN_SERVER_ERROR,
+        _ => ErrorCode::INVALID_RECORD,
+    };
+    ApiError::new(code, error.to_string())
 }
 
 fn check_header(header: &Header, size: usize, context: &Context) -> Result<(), ApiError> {

@@ -64,6 +64,45 @@ fn anything_but_one_whole_valid_batch_is_rejected() {
 }
 
 #[test]
+fn compressed_records_that_kafka_cannot_read_are_rejected() {
+    let mut world = World::with_topic();
+    let resealed = |mut bytes: Vec<u8>| {
+        let size = u32::try_from(bytes.len() - 12).unwrap();
+        bytes[8..12].copy_from_slice(&size.to_be_bytes());
+        let crc = klamm::record::crc32c(&bytes[21..]);
+        bytes[17..21].copy_from_slice(&crc.to_be_bytes());
+        Bytes::from(bytes)
+    };
+    let good = |compression| batch_at(START_MS, &["a", "b"], compression, Producer::NONE).to_vec();
+    let changed = |compression, at: usize, byte: u8| {
+        let mut bytes = good(compression);
+        bytes[61 + at] = byte;
+        resealed(bytes)
+    };
+    let records = |payload: &[u8]| {
+        let mut bytes = good(Compression::Zstd);
+        bytes.truncate(61);
+        klamm::compress::compress(Compression::Zstd, payload, &mut bytes).unwrap();
+        resealed(bytes)
+    };
+    for (damaged, code) in [
+        (changed(Compression::Gzip, 2, 0), ErrorCode::UNKNOWN_SERVER_ERROR),
+        (changed(Compression::Snappy, 16, 0xff), ErrorCode::UNKNOWN_SERVER_ERROR),
+        (changed(Compression::Lz4, 4, 0x40), ErrorCode::UNKNOWN_SERVER_ERROR), // dependent blocks
+        (changed(Compression::Lz4, 0, 0), ErrorCode::UNKNOWN_SERVER_ERROR),
+        (changed(Compression::Zstd, 0, 0), ErrorCode::UNKNOWN_SERVER_ERROR), // no magic number
+        (records(b""), ErrorCode::INVALID_RECORD),
+        (records(&[0xff; 40]), ErrorCode::INVALID_RECORD),
+    ] {
+        let answer = world.produce(damaged);
+        assert_eq!(answer.error_code, code, "{:?}", answer.error_message);
+    }
+    for (n, compression) in Compression::ALL.into_iter().enumerate() {
+        assert_eq!(world.produce(good(compression).into()).base_offset, 2 * i64::try_from(n).unwrap());
+    }
+}
+
+#[test]
 fn limits_of_topic_and_memory_reject_a_batch() {
     let mut world = World::new(Options { max_bytes: 300, ..Options::default() });
     world.create("t", 1, &[("max.message.bytes", "200")]);
