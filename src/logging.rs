@@ -6,6 +6,7 @@
 //! the level before it formats a line.
 
 pub mod flight;
+pub mod private_file;
 
 use flight::{Flight, Frame};
 use log::{Level, LevelFilter};

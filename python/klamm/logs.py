@@ -119,12 +119,14 @@ def _start(name: str, function: Callable[..., object], queue: LogQueue | ErrorQu
 
 
 def dump_flights(directory: str | os.PathLike[str]) -> list[Path]:
-    """Write the flight recorder of each client in this process to a separate file, and return the paths."""
+    """Write the flight recorder of each client in this process to a separate file, and return the paths.
+
+    Only you can read the files.
+    """
     written = []
     for number, each in enumerate(list(_process.targets)):
-        if (dump := each.flight()) is not None:
-            path = Path(directory) / f"klamm-{os.getpid()}-{number}.flight"
-            path.write_text(dump, encoding="utf-8")
+        path = Path(directory) / f"klamm-{os.getpid()}-{number}.flight"
+        if each.dump_flight(path):
             written.append(path)
     return written
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm.errors import ConfigError, KafkaError
@@ -93,25 +92,24 @@ class Waiting(metaclass=ClientType):
             """The object to which the client writes its log lines and flight recorder entries."""
 
     def dump_flight(self, path: str | PathLike[str]) -> None:
-        """Write this client's last requests, responses and state changes to a file.
+        """Write this client's last requests, responses and state changes to a file that only you can read.
 
         The dump has sizes, checksums and error codes, but no credentials. With `flight_recorder_values`, the dump also
         has keys and values. `klamm decode --flight FILE` prints the dump, and `DevBroker.replay` replays the dump in a
         test.
 
         Args:
-            path: Path of the file to write.
+            path: Path of the file to write. `dump_flight` replaces an existing file or symbolic link.
 
         Raises:
             ConfigError: `flight_recorder_bytes` is 0, or the client has not been used yet.
+            OSError: The file cannot be written.
         """
-        dump = self._log_target.flight()
-        if dump is None:
+        if not self._log_target.dump_flight(path):
             raise ConfigError(
                 "the flight recorder is empty: it is off, or the client has not been used yet",
                 hint="use the client first, and remove flight_recorder_bytes=0",
             )
-        Path(path).write_text(dump, encoding="utf-8")
 
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
         """Wait for the result of a call to the core, and return the result.

@@ -21,7 +21,16 @@ impl Disk {
     pub fn open(dir: &Path, fsync: bool) -> io::Result<(Self, Bytes)> {
         create_dir_all(dir)?;
         let path = dir.join(NAME);
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        // The file holds records and credentials.
+        if path.is_symlink() {
+            return Err(invalid(&path, "is a symbolic link"));
+        }
+        let mut options = OpenOptions::new();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.read(true).write(true).create(true).truncate(false).open(&path)?;
+        #[cfg(unix)]
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?; // an earlier version created it
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(invalid(&path, "is in use by another dev broker")),

@@ -7,6 +7,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "entries have the time, and callers and the I/O thread share the ring")]
 
+use super::private_file;
 use bytes::Bytes;
 use log::Level;
 use std::collections::VecDeque;
@@ -207,9 +208,9 @@ impl Flight {
         out
     }
 
-    /// Writes the dump to a file.
+    /// Writes the dump to a file that only the user can read.
     pub fn dump_to(&self, path: &Path) -> std::io::Result<()> {
-        std::fs::write(path, self.dump())
+        private_file::write(path, self.dump().as_bytes())
     }
 
     /// Records that an error has ended the client's work.

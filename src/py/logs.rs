@@ -11,9 +11,11 @@ use crate::client::{CommitResult, CommittedOffset, Error};
 use crate::logging::flight::Flight;
 use crate::logging::{Component, Line, Sink};
 use log::{Level, LevelFilter};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use std::any::Any;
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -180,9 +182,16 @@ impl LogTarget {
         self.sink.loggers.clone_ref(py)
     }
 
-    /// Returns the dump of the flight recorder. Returns None if the recorder is disabled or the client has not started.
-    fn flight(&self) -> Option<String> {
-        self.sink.flight.get().map(|flight| flight.dump())
+    /// Writes the dump of the flight recorder to a file that only the user can read. Returns False if the recorder is
+    /// disabled or the client has not started.
+    fn dump_flight(&self, py: Python<'_>, path: PathBuf) -> PyResult<bool> {
+        let Some(flight) = self.sink.flight.get() else { return Ok(false) };
+        py.detach(|| flight.dump_to(&path)).map_err(|error| {
+            let reason = error.to_string();
+            let reason = reason.split(" (os error").next().unwrap_or_default().to_owned();
+            PyOSError::new_err((error.raw_os_error(), reason, path))
+        })?;
+        Ok(true)
     }
 
     /// Keeps the results of commits for [`LogTarget::take_commits`].

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 
@@ -63,6 +64,17 @@ def test_a_process_that_is_killed_has_kept_what_it_acknowledged(tmp_path):
             finally:
                 process.kill()
     assert acknowledged > 600
+
+
+def test_only_the_user_can_read_the_data_and_a_link_does_not_redirect_it(tmp_path):
+    journal, target = tmp_path / "klamm-dev-broker.journal", tmp_path / "target"
+    journal.touch(mode=0o644)
+    with DevBroker(data_dir=tmp_path):
+        assert stat.S_IMODE(journal.stat().st_mode) == 0o600
+    journal.rename(target)
+    journal.symlink_to(target)
+    with pytest.raises(ConfigError, match="is a symbolic link"):
+        DevBroker(data_dir=tmp_path).start()
 
 
 def test_configurations_of_nodes_and_groups_survive(tmp_path):

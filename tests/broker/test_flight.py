@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import stat
 import subprocess
 import sys
 
@@ -119,11 +121,45 @@ def end_the_membership(broker, path):
             consumer.poll(20)
 
 
+def planted_link(path, target):
+    """Let another user's link wait at the path of a dump."""
+    target.write_text("not yours")
+    path.symlink_to(target)
+
+
+def assert_private(path, target):
+    assert stat.S_ISREG(path.lstat().st_mode)
+    assert stat.S_IMODE(path.lstat().st_mode) == 0o600
+    assert target.read_text() == "not yours"
+
+
+def test_only_the_user_can_read_a_dump_and_a_link_does_not_redirect_it(dev_broker, tmp_path):
+    path, other, target = tmp_path / "dump", tmp_path / "other", tmp_path / "target"
+    planted_link(path, target)
+    with klamm.Producer(dev_broker.bootstrap_servers, flight_recorder_values=True) as producer:
+        producer.send("t", VALUE).result(20)
+        producer.dump_flight(path)
+        assert_private(path, target)
+        path.chmod(0o644)
+        producer.dump_flight(path)
+        assert_private(path, target)
+        for dump in klamm.logs.dump_flights(tmp_path):
+            assert_private(dump, target)
+        os.mkfifo(other)
+        for wrong, error in ((tmp_path / "none" / "dump", FileNotFoundError), (tmp_path, OSError), (other, OSError)):
+            with pytest.raises(error) as caught:
+                producer.dump_flight(wrong)
+            assert str(caught.value.filename) == str(wrong)
+    assert not list(tmp_path.glob("*.new"))
+
+
 @pytest.mark.parametrize("fail", [fence_the_producer, end_the_membership])
 def test_an_error_that_ends_the_work_of_a_client_writes_the_recorder(fail, tmp_path):
-    path = tmp_path / "dump"
+    path, target = tmp_path / "dump", tmp_path / "target"
+    planted_link(path, target)
     with DevBroker() as broker:
         fail(broker, str(path))
+    assert_private(path, target)
     _, entries = dumped(path)
     assert any("errors" in entry for entry in entries)
     assert any(entry.get("level") == "WARN" for entry in entries)
