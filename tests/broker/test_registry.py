@@ -385,23 +385,35 @@ def test_a_registry_that_does_not_answer_times_out(dev, style):
     assert "timeout" in caught.value.hint
 
 
-def test_a_response_that_never_ends_times_out():
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("drops", [b" ", b"X-More: 1\r\n"])
+def test_a_response_that_never_ends_times_out(is_async, drops):
     stop = threading.Event()
 
     def drip(handler):
         handler.send_response(200)
         handler.send_header("Content-Length", "100000")
-        handler.end_headers()
+        if drops == b" ":
+            handler.end_headers()
+        else:
+            handler.flush_headers()
         while not stop.wait(0.02):
             try:
-                handler.wfile.write(b" ")
+                handler.wfile.write(drops)
             except OSError:
                 return
 
-    with server(drip) as url, SchemaRegistry(url, timeout=0.2, max_retries=0) as client:
+    async def ask(url):
+        async with AsyncSchemaRegistry(url, timeout=0.3, max_retries=0) as client:
+            await client.get_by_id(1)
+
+    with server(drip) as url, SchemaRegistry(url, timeout=0.3, max_retries=0) as client:
         try:
-            with pytest.raises(RegistryTimeoutError):
-                client.get_by_id(1)
+            for _ in range(2):  # the second call on a new connection
+                began = time.monotonic()
+                with pytest.raises(RegistryTimeoutError, match=r"0.3 s"):
+                    asyncio.run(ask(url)) if is_async else client.get_by_id(1)
+                assert time.monotonic() - began < 5
         finally:
             stop.set()
 

@@ -20,6 +20,7 @@ from urllib.parse import urlencode
 
 from klamm import oauth
 from klamm.errors import AuthenticationError, ClosedError, ConfigError
+from klamm.registry import deadlines
 from klamm.registry.config import header_value
 from klamm.registry.errors import (
     IncompatibleSchemaError,
@@ -170,19 +171,20 @@ class BlockingRequests(Requests):
         with self._lock:
             if self._http is None or self._http[0] != os.getpid():
                 httpx = _library()
-                self._http = os.getpid(), httpx.Client(**_client_arguments(self._settings))
+                self._http = os.getpid(), deadlines.bounded(httpx.Client(**_client_arguments(self._settings)))
             return self._http[1]
 
     async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
         httpx, client = _library(), self._client()
-        deadline = time.monotonic() + self._settings.timeout
         try:
-            with client.stream(method, url, headers=headers, content=body) as response:
+            with (
+                deadlines.within(self._settings.timeout),
+                client.stream(method, url, headers=headers, content=body) as response,
+            ):
                 read = bytearray()
-                # The library's timeout applies to each read. A server that sends byte by byte never exceeds it.
                 for part in response.iter_bytes():
                     read += part
-                    _check(len(read), deadline, self._settings)
+                    _check_size(len(read))
                 return Response(response.status_code, bytes(read))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _unsent(httpx, error, self._settings) from None
@@ -249,15 +251,22 @@ class AsyncRequests(Requests):
         return self._http[1]
 
     async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        import asyncio
+
         httpx, client = _library(), self._client()
-        deadline = time.monotonic() + self._settings.timeout
-        try:
+
+        async def exchange() -> Response:
             async with client.stream(method, url, headers=headers, content=body) as response:
                 read = bytearray()
                 async for part in response.aiter_bytes():
                     read += part
-                    _check(len(read), deadline, self._settings)
+                    _check_size(len(read))
                 return Response(response.status_code, bytes(read))
+
+        try:
+            return await asyncio.wait_for(exchange(), self._settings.timeout)
+        except asyncio.TimeoutError:
+            raise _late(self._settings) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _unsent(httpx, error, self._settings) from None
 
@@ -317,16 +326,18 @@ def _client_arguments(settings: Settings) -> dict[str, Any]:
     return {"verify": settings.verify, "proxy": settings.proxy, "timeout": settings.timeout}
 
 
-def _check(size: int, deadline: float, settings: Settings) -> None:
+def _check_size(size: int) -> None:
     if size > MAX_RESPONSE:
         raise SchemaRegistryError("the response of the schema registry is too long")
-    if time.monotonic() > deadline:
-        raise RegistryTimeoutError(f"no complete response within {settings.timeout:g} s")
+
+
+def _late(settings: Settings) -> RegistryTimeoutError:
+    return RegistryTimeoutError(f"no complete response within {settings.timeout:g} s")
 
 
 def _unsent(httpx: Any, error: Exception, settings: Settings) -> SchemaRegistryError:
     if isinstance(error, httpx.TimeoutException):
-        return RegistryTimeoutError(f"no response within {settings.timeout:g} s")
+        return _late(settings)
     if isinstance(error, (httpx.LocalProtocolError, httpx.InvalidURL)):
         # The library's message can contain the invalid header or URL, which may contain a secret.
         return SchemaRegistryError(f"the request is invalid: {type(error).__name__}")
