@@ -17,10 +17,10 @@ import json
 import math
 import random
 import time
-import urllib.error
 import urllib.parse
 import urllib.request
 from functools import partial
+from http.client import HTTPException
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,11 +42,9 @@ REFRESH_AT = 0.8
 RETRY_S = 1.0, 30.0
 """The first wait and the longest wait before the next attempt after a failure, in seconds."""
 TIMEOUT_S = 10.0
-"""Timeout of a request to a token endpoint, in seconds."""
+"""Timeout of a whole request to a token endpoint, in seconds."""
 LATEST = 1e11
 """Latest accepted expiry time of a token, in seconds since 1970. A later time is probably in milliseconds."""
-MAX_RESPONSE = 1 << 20
-"""Maximum size of a response of a token endpoint, in bytes."""
 
 
 def start(
@@ -85,6 +83,7 @@ def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
     missing = [f"sasl.oauthbearer.{key}" for key in needed if key not in settings]
     if missing:
         raise ConfigError(f"sasl.oauthbearer.token.endpoint.url needs {' and '.join(missing)}")
+    token_endpoint.check_allowed(url, settings)
     token_endpoint.check_authorities(settings)
     return partial(_fetch, url, settings, extensions)
 
@@ -105,7 +104,12 @@ def client_credentials(url: str, settings: Mapping[str, str]) -> Token:
     Args:
         url: URL of the token endpoint.
         settings: `client.id`, `client.secret` and optionally `scope`.
+
+    Raises:
+        AuthenticationError: The endpoint returned no token.
+        ConfigError: This computer does not allow the URL.
     """
+    token_endpoint.check_allowed(url, settings)
     return _fetch(url, settings, {})
 
 
@@ -206,15 +210,11 @@ def _fetch(url: str, settings: Mapping[str, str], extensions: Mapping[str, str])
     shown = urllib.parse.urlsplit(url)._replace(query="", fragment="").geturl()
     request = _request(url, settings)
     try:
-        with token_endpoint.opener(settings).open(request, timeout=TIMEOUT_S) as response:
-            body = _read(response)
-    except urllib.error.HTTPError as error:
-        with error:
-            body = error.read(300)
-        text = " ".join(body.decode("utf-8", "replace").split())
-        raise token_endpoint.rejection(shown, error.code, text) from None
-    except (OSError, ValueError) as error:
+        status, body = token_endpoint.exchange(request, settings, TIMEOUT_S)
+    except (OSError, ValueError, HTTPException) as error:
         raise token_endpoint.unreachable(url, shown, error, TIMEOUT_S) from None
+    if not 200 <= status < 300:  # noqa: PLR2004 - HTTP's numbers
+        raise token_endpoint.rejection(shown, status, body)
     value, expires_at = _token(shown, body)
     return Token(value, _checked(expires_at, f"{shown} returned"), extensions)
 
@@ -237,17 +237,6 @@ def _request(url: str, settings: Mapping[str, str]) -> urllib.request.Request:
     if "scope" in settings:
         fields["scope"] = settings["scope"]
     return urllib.request.Request(url, urllib.parse.urlencode(fields).encode(), headers)  # noqa: S310 - checked before
-
-
-def _read(response: Any) -> bytes:
-    # The timeout of the request applies to each read, so it does not stop an endpoint that sends byte by byte.
-    deadline = time.monotonic() + TIMEOUT_S
-    body = b""
-    while chunk := response.read1(1 << 16):
-        body += chunk
-        if len(body) > MAX_RESPONSE or time.monotonic() > deadline:
-            raise ValueError("the response is too long or too slow")
-    return body
 
 
 def _token(shown: str, body: bytes) -> tuple[str, float]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import threading
 import time
+import urllib.request
 
 import pytest
 
 import klamm
-from klamm import oauth
+import klamm.logs
+from klamm import oauth, token_endpoint
 from klamm.errors import AuthenticationError, ConfigError
 from klamm.testing import CertificateAuthority, DevBroker
 from token_endpoints import Endpoint, good
@@ -94,7 +96,7 @@ def test_a_token_is_renewed_before_it_expires_without_a_request(settings):
 @pytest.mark.parametrize(
     ("answer", "says"),
     [
-        ((401, {}, b'{"error":"invalid_client"}'), 'answered 401: {"error":"invalid_client"}'),
+        ((401, {}, b'{"error":"invalid_client"}'), "answered 401: invalid_client; hint"),
         ((200, {}, b"<html>"), "has no token"),
         ((200, {}, b'{"token_type":"Bearer"}'), "has no token"),
         ((200, {}, b'{"access_token":7,"expires_in":60}'), "is not a string"),
@@ -106,6 +108,67 @@ def test_a_token_is_renewed_before_it_expires_without_a_request(settings):
 def test_an_endpoint_that_gives_no_token(settings, answer, says):
     with Endpoint(lambda _: answer) as endpoint:
         assert says in refusal(settings | {"sasl.oauthbearer.token.endpoint.url": endpoint.url})
+
+
+@pytest.mark.parametrize("status", [400, 401, 500])
+@pytest.mark.parametrize(
+    "body", [b"%s", b'{"error":"%s"}', b'{"error":"invalid_client","error_description":"%s"}', b'{"error":["%s"]}']
+)
+def test_an_error_repeats_nothing_of_a_response_but_a_known_code(settings, body, status, caplog):
+    leaked = b"L34ked-s3cret"
+    with Endpoint(lambda _: (status, {}, body % leaked)) as endpoint:
+        error_text = refusal(settings | {"sasl.oauthbearer.token.endpoint.url": endpoint.url}, seconds=0.5)
+    assert f"answered {status}" in error_text
+    assert ("invalid_client" in error_text) == (b"invalid_client" in body)
+    klamm.logs.flush(5)
+    for text in (error_text, caplog.text):
+        assert leaked.decode() not in text
+
+
+@pytest.mark.parametrize("part", [b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 999\r\n\r\n"])
+def test_an_endpoint_that_drips_does_not_exceed_the_timeout(part):
+    over = threading.Event()
+
+    def drip(handler):
+        handler.wfile.write(part)
+        while not over.wait(0.05):
+            handler.wfile.write(b"X: y\r\n")
+        return 500, {}, b""
+
+    with Endpoint(drip) as endpoint:
+        request = urllib.request.Request(endpoint.url, b"grant_type=x")  # noqa: S310 - our own endpoint
+        began = time.monotonic()
+        try:
+            with pytest.raises(TimeoutError):
+                token_endpoint.exchange(request, {}, 0.5)
+            assert time.monotonic() - began < 5
+        finally:
+            over.set()
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "is_allowed"),
+    [
+        ("KLAMM_OAUTHBEARER_ALLOWED_URLS", "https://h/token, https://other", True),
+        ("KLAMM_OAUTHBEARER_ALLOWED_URLS", "https://h/", False),
+        ("KLAMM_OAUTHBEARER_ALLOWED_URLS", "", False),
+        ("KLAMM_OAUTHBEARER_ALLOWED_FILES", "/run/assertion,/run/other", True),
+        ("KLAMM_OAUTHBEARER_ALLOWED_FILES", "/run", False),
+        ("KLAMM_OAUTHBEARER_ALLOWED_FILES", "", False),
+    ],
+)
+def test_the_environment_can_restrict_urls_and_files(settings, monkeypatch, variable, value, is_allowed):
+    monkeypatch.setenv(variable, value)
+    config = settings | {
+        "sasl.oauthbearer.token.endpoint.url": "https://h/token",
+        "sasl.oauthbearer.grant.type": "urn:ietf:params:oauth:grant-type:jwt-bearer",
+        "sasl.oauthbearer.assertion.file": "/run/assertion",
+    }
+    if is_allowed:
+        klamm.Admin(config).close()
+    else:
+        with pytest.raises(ConfigError, match=variable):
+            klamm.Admin(config)
 
 
 def test_an_endpoint_that_hangs_does_not_block_the_client(settings, monkeypatch):
