@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import math
 import random
 import time
@@ -25,7 +26,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from klamm import token_endpoint
+from klamm import cleartext, token_endpoint
 from klamm.errors import AuthenticationError, ConfigError
 from klamm.threads import start_daemon
 from klamm.tokens import Token, TokenProvider
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from klamm._klamm import LoginMailbox
 
 __all__ = ["Token", "TokenProvider"]
+
+_log = logging.getLogger("klamm.auth")
 
 REFRESH_AT = 0.8
 """Fraction of a token's lifetime after which klamm fetches the next token. The Java client uses the same fraction."""
@@ -85,6 +88,7 @@ def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
         raise ConfigError(f"sasl.oauthbearer.token.endpoint.url needs {' and '.join(missing)}")
     token_endpoint.check_allowed(url, settings)
     token_endpoint.check_authorities(settings)
+    cleartext.warn_about_urls(_log, "assertion" if is_jwt_bearer else "client secret", [url])
     return partial(_fetch, url, settings, extensions)
 
 

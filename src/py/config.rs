@@ -10,6 +10,7 @@ use super::logs::LogTarget;
 use crate::client::{
     ClientType, Config, CustomAssignor, KEYS, Key, Kind, REJECTED_OPTIONS, VALUE_ALIASES, Value, suggestion,
 };
+use crate::logging::Component;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyMapping, PyString};
 use std::sync::Arc;
@@ -117,6 +118,11 @@ pub(super) fn parse_with(
     if config.trusts_any_host() {
         let category = py.import("klamm.errors")?.getattr("InsecureWarning")?;
         PyErr::warn(py, &category, NO_HOSTNAME_CHECK_WARNING, 2)?;
+    }
+    if let Some(secret) = config.exposed_secret() {
+        let loggers = target.get().loggers(py);
+        let logger = loggers.bind(py).get_item(Component::Auth as usize)?;
+        py.import("klamm.cleartext")?.call_method1("warn_about_brokers", (logger, secret, &servers))?;
     }
     let settings = config.token_settings()?;
     Ok((config, servers, Login { provider, settings }, target.unbind()))

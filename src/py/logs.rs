@@ -178,7 +178,7 @@ impl LogTarget {
     }
 
     #[getter]
-    fn loggers(&self, py: Python<'_>) -> Py<PyAny> {
+    pub fn loggers(&self, py: Python<'_>) -> Py<PyAny> {
         self.sink.loggers.clone_ref(py)
     }
 

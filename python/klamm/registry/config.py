@@ -6,6 +6,7 @@ messages do not contain secrets.
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from base64 import b64encode
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import unquote, urlsplit
 
 from klamm.arguments import check_function
+from klamm.cleartext import warn_about_urls
 from klamm.errors import ArgumentError, ConfigError
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ class RegistryConfig(TypedDict, total=False):
     ssl_key_password: str
     timeout: float
 
+
+_log = logging.getLogger("klamm.registry")
 
 KEYS = {key.replace("_", "."): key for key in RegistryConfig.__annotations__}
 
@@ -109,6 +113,10 @@ class Settings:
         urls, login = _urls(config.pop("url", None))
         headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         token, provider = _credentials(config, login, headers)
+        if token is not None:
+            warn_about_urls(_log, "client secret", [token["url"]])
+        if token is not None or provider is not None or "Authorization" in headers:
+            warn_about_urls(_log, "password" if headers.get("Authorization", "").startswith("Basic") else "token", urls)
         return cls(
             urls=urls,
             headers=headers,

@@ -172,6 +172,11 @@ impl Config {
         security::trusts_any_host(&self.values)
     }
 
+    /// Returns what the client sends to brokers without encryption: a password, a token, or nothing.
+    pub fn exposed_secret(&self) -> Option<&'static str> {
+        security::exposed_secret(&self.values)
+    }
+
     /// Returns the settings for tokens or Kerberos tickets, including the settings in `sasl.jaas.config`.
     pub fn token_settings(&self) -> Result<Vec<(&'static str, String)>, Error> {
         security::token_settings(&self.values)

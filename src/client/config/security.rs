@@ -46,6 +46,15 @@ pub(super) fn trusts_any_host(values: &Values) -> bool {
     protocol(values).ends_with("SSL") && values.text(HOST_CHECK) == "none"
 }
 
+/// Returns what the client sends to brokers without encryption: a password, a token, or nothing.
+pub(super) fn exposed_secret(values: &Values) -> Option<&'static str> {
+    match (protocol(values).as_str(), values.optional("sasl.mechanism").as_deref()) {
+        ("SASL_PLAINTEXT", Some("PLAIN")) => Some("password"),
+        ("SASL_PLAINTEXT", Some("OAUTHBEARER")) => Some("token"),
+        _ => None,
+    }
+}
+
 /// Returns the credentials for logins, if `security.protocol` has SASL.
 pub(super) fn credentials(values: &Values) -> Result<Option<Credentials>, Error> {
     if !protocol(values).starts_with("SASL") {
