@@ -102,6 +102,8 @@ def test_a_topic_is_copied_once_with_everything(clusters):
     (first,) = run(line)
     assert (first["records"], first["offsets"]) == (100, {"0": 50, "1": 50})
     assert run(line)[0]["records"] == 0
+    said = command("mirror", "--from", f"{old}/t", "--to", f"{new}/copy").stdout.decode()
+    assert said.startswith("copied 0 records (0 bytes) of 2 partitions from t to copy in ")
     run("produce t --partition 0", old, stdin=b"later\n")
     assert run(line)[0]["records"] == 1
     copied = records(new, "copy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -81,6 +82,16 @@ def test_following_copies_what_comes_later(old, broker, topic):
             assert next(iter(consumer)).value == b"first"
             old.fill([b"second"], 1)
             assert next(iter(consumer)).value == b"second"
+
+
+def test_a_copy_says_what_it_has_copied(old, broker, topic):
+    old.fill([b"one", b"three"], 0)
+    ends = ["--from", f"{old.protocol}://{old.bootstrap_servers}/old", "--to", f"{broker.bootstrap_servers}/{topic}"]
+    for records, size in (("2 records", "8 bytes"), ("0 records", "0 bytes")):
+        result = command("mirror", *ends)
+        assert (result.returncode, result.stderr) == (0, b"")
+        said = rf"copied {records} \({size}\) of \d partitions? from old to {topic} in \d+\.\d\d s\n"
+        assert re.fullmatch(said, result.stdout.decode())
 
 
 def test_each_client_gets_the_options_that_it_has_so_that_large_messages_fit(broker, topic):

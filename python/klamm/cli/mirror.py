@@ -175,8 +175,8 @@ def run(args: argparse.Namespace, output: Output) -> int:
         done = {str(number): offset for number, offset in offsets.items()}
         result = {"topic": new.topic, "records": copied.records, "bytes": copied.bytes, "seconds": round(seconds, 3)}
         output.result(result | {"offsets": done})
-    elif sys.stderr.isatty():
-        print(f"{copied.records:,} records, {copied.bytes:,} bytes in {seconds:.2f} s", file=sys.stderr)
+    else:
+        output.say(mirror_modern.summary(args, copied.records, copied.bytes, len(offsets), seconds))
     return 0
 
 

@@ -77,9 +77,24 @@ def run(
         result = {"topic": new, "records": copy.records, "bytes": copy.bytes, "seconds": round(seconds, 3)}
         done = {str(number): offset for number, offset in copy.positions.items()}
         output.result({**result, "offsets": done, "groups": groups})
-    elif sys.stderr.isatty():
-        print(f"{copy.records:,} records, {copy.bytes:,} bytes in {seconds:.2f} s", file=sys.stderr)
+    else:
+        output.say(summary(args, copy.records, copy.bytes, len(copy.positions), seconds))
+        for group, offsets in groups.items():
+            output.say(f"committed {counted(len(offsets), 'offset')} of group {group}")
     return 0
+
+
+def summary(args: argparse.Namespace, records: int, size: int, partitions: int, seconds: float) -> str:
+    """Return the line that says what the command has copied."""
+    return (
+        f"copied {counted(records, 'record')} ({counted(size, 'byte')}) of {counted(partitions, 'partition')} "
+        f"from {args.source.topic} to {args.target.topic} in {seconds:.2f} s"
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun in the singular or plural."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Copy:
