@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import queue
 import socket
-import sys
 import threading
 import time
 import uuid
@@ -62,10 +61,10 @@ class GroupConsumer07(Closing):
     A background thread registers the member, watches the group for changes, and releases and claims partitions. If the
     ZooKeeper session expires, the member stops reading its partitions at once.
 
-    **Delivery guarantee.** Each message is delivered at least once. A message is finished when the application asks for
-    the next message. Messages that were compressed together count as finished together. The consumer commits offsets of
-    finished messages periodically, when a partition moves to another member, and on close. After a crash, the group
-    delivers the messages since the last commit again.
+    **Delivery guarantee.** Each message is delivered at least once. In a loop over the consumer, a message is finished
+    when the loop asks for the next message. The messages of a `poll` are finished with the next `poll` or `commit`.
+    Messages that were compressed together count as finished together. The consumer commits offsets of finished messages
+    periodically, when a partition moves to another member, and on close. The group delivers all other messages again.
 
     Args:
         zookeeper: Addresses of ZooKeeper, `host:port,host:port/chroot`.
@@ -158,8 +157,6 @@ class GroupConsumer07(Closing):
         self._readers = Readers(self._lock, self._connect, self._reset, self._note_reset, self._timeout)
         self._noted: dict[Partition, int] = {}  # offsets to commit that ZooKeeper has not confirmed
         self._not_stored: dict[Partition, int] = {}  # finished offsets that an ended session did not store
-        self._is_iterating = False
-        self._error_at_poll = sys.exc_info()[1]
         self._problem_at, self._idle_at = float("-inf"), float("inf")
         self._session: int | None = None
         self._commit_at = time.monotonic() + (self._commit_interval or 0)
@@ -384,11 +381,9 @@ class GroupConsumer07(Closing):
                 a member. Unless the membership has failed, you can call `poll` again.
         """
         self._check()
-        self._error_at_poll = sys.exc_info()[1]
         deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
             self._readers.finish_last()
-            self._is_iterating = False
         while True:
             with self._lock:
                 self._check()
@@ -407,9 +402,7 @@ class GroupConsumer07(Closing):
     def __iter__(self) -> Iterator[GroupMessage]:
         """Iterate forever. A message counts as finished when the application asks for the next message."""
         while True:
-            for message in self.poll(1.0, 1):
-                self._is_iterating = True
-                yield message
+            yield from self.poll(1.0, 1)
 
     def _raise_problem(self) -> None:
         """Raise an error if the member cannot get partitions.
@@ -480,7 +473,6 @@ class GroupConsumer07(Closing):
         with self._lock:
             self._check()
             self._readers.finish_last()
-            self._is_iterating = False
             self._commit(timeout)
             if self._not_stored:
                 raise self._lost()
@@ -513,49 +505,42 @@ class GroupConsumer07(Closing):
     def close(self, timeout: float | None = 10.0, *, commit: bool | None = None) -> None:
         """Commit the offsets, release the partitions and leave the group. Closing a closed consumer does nothing.
 
-        By default, `close` also commits the messages of the last `poll`, with two exceptions:
+        `close` commits the offsets of finished messages. The messages of the last `poll`, and the last message of a
+        loop over the consumer, are not finished, so the group delivers them again. If the program has processed these
+        messages, call `commit` first, or pass `commit=True`.
 
-        * If the program left a loop over the consumer early, `close` does not commit the last message.
-        * If the program handles an exception that was raised after the last `poll`, `close` does not commit the
-          messages of the last `poll`. A program counts as handling an exception inside an `except` or `finally` block,
-          and while `contextlib.closing` or an `ExitStack` exits.
-
-        A `with` statement over the consumer commits the messages of the last `poll` only if the block raised no
-        exception.
+        A `with` statement over the consumer knows whether its block raised an exception. If the block ended normally,
+        the messages that a loop has processed are finished, too. They are the messages of the last `poll` after which
+        the loop has asked for the next message or has ended. After `break`, the current message is not finished.
 
         Args:
             timeout: Seconds to wait for the commit. Default 10. None waits forever.
-            commit: False commits no offsets. True commits the messages of the last `poll` even while the program
-                handles an exception. None (the default) commits messages as described above.
+            commit: False commits no offsets. True also commits all messages of the last `poll`. None (the default)
+                commits the offsets of finished messages.
 
         Raises:
             KafkaError: The errors of `commit`. The consumer is closed even if `close` raises.
         """
-        error = sys.exc_info()[1]
-        if error is None and not threading.main_thread().is_alive():
-            error = getattr(sys, "last_value", None)  # `atexit` calls this close after an exception ended the program
-        is_handling = error is not None and error is not self._error_at_poll and commit is not True
-        self._end(timeout, finish=not (self._is_iterating or is_handling), commit=commit is not False)
+        self._end(timeout, commit)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._end(10.0, finish=True)
+            self._end(10.0, None, is_normal_exit=True)
             return
         with suppress(KafkaError):  # an error of `close` must not replace the exception that ended the block
-            self._end(_CLOSE_SECONDS, finish=False)
+            self._end(_CLOSE_SECONDS, None)
 
-    def _end(self, timeout: float | None, *, finish: bool, commit: bool = True) -> None:
-        """Leave the group. `finish` says whether the application has finished with the messages of the last `poll`."""
+    def _end(self, timeout: float | None, commit: bool | None, *, is_normal_exit: bool = False) -> None:
         if self._stopped or os.getpid() != self._pid:
             return
         try:
-            if commit:
+            if commit is not False:
                 with self._lock:
                     self._check()
-                    if finish:
-                        self._readers.finish_last()
+                    if commit or is_normal_exit:
+                        self._readers.finish_last(only_processed=is_normal_exit)
                     self._commit(timeout)
                     # If this member reads a partition again, it gets the messages again, so a lost offset is no error.
                     for partition in self._readers.assigned:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from klamm.errors import KafkaTimeoutError, NetworkError, OffsetOutOfRangeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from klamm._klamm import Message07
     from klamm.legacy.consumer import Consumer07
@@ -43,6 +43,18 @@ class GroupMessage(NamedTuple):
     def payload(self) -> bytes:
         """Return the bytes that the producer sent."""
         return self.message.payload
+
+
+class Batch(list[GroupMessage]):
+    """The messages of one `poll`. Knows how many messages the program has processed in its last loop over the batch."""
+
+    processed = 0
+
+    def __iter__(self) -> Iterator[GroupMessage]:
+        for index, message in enumerate(super().__iter__()):
+            self.processed = index  # the program asks for the next message, so it has processed the earlier ones
+            yield message
+        self.processed = len(self)
 
 
 @dataclass(eq=False)
@@ -74,7 +86,8 @@ class Readers:
         self.assigned: dict[Partition, Reader] = {}
         self._buffer: deque[tuple[Reader, GroupMessage]] = deque()
         self._buffered: Counter[int] = Counter()  # messages in the buffer, by broker
-        self._last: list[tuple[Reader, int]] = []
+        self._last = Batch()
+        self._last_offsets: list[tuple[Reader, int]] = []  # for each message of `_last`
         self._threads: dict[int, threading.Thread] = {}
         self._brokers: dict[int, Consumer07] = {}
         self._errors: dict[int, Exception] = {}
@@ -101,26 +114,26 @@ class Readers:
         self.changed.notify_all()
         return stopped
 
-    def take(self, count: int) -> list[GroupMessage]:
-        """Return the next messages. The returned messages count as finished after the next call of `finish_last`."""
-        messages: list[GroupMessage] = []
-        while self._buffer and len(messages) < count:
+    def take(self, count: int) -> Batch:
+        """Return the next messages. The returned messages count as finished after a call of `finish_last`."""
+        self._last, self._last_offsets = Batch(), []
+        while self._buffer and len(self._last) < count:
             reader, message = self._buffer.popleft()
             self._buffered[message.broker] -= 1
-            messages.append(message)
+            self._last.append(message)
             inner = message.message
             is_last = inner.index + 1 == inner.count
-            self._last.append((reader, inner.next_offset if is_last else inner.offset))
-        if messages:
+            self._last_offsets.append((reader, inner.next_offset if is_last else inner.offset))
+        if self._last:
             self.changed.notify_all()
-        return messages
+        return self._last
 
-    def finish_last(self) -> None:
-        """Count the messages of the last `take` as finished."""
-        for reader, offset in self._last:
+    def finish_last(self, *, only_processed: bool = False) -> None:
+        """Count the messages of the last `take` as finished, or only those that the program's loop has processed."""
+        for reader, offset in self._last_offsets[: self._last.processed if only_processed else None]:
             if self._is_current(reader):
                 reader.finished = offset
-        self._last = []
+        self._last, self._last_offsets = Batch(), []
 
     def raise_error(self) -> None:
         """Raise an error that has occurred since the last call of this method, if there is one."""
