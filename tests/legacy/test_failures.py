@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import types
 from itertools import count
 
 import pytest
@@ -328,6 +329,24 @@ def test_a_zookeeper_that_is_silent_stops_no_producer_and_no_close(mortal):
         assert isinstance(bounded(lambda: legacy.Producer07(zookeeper=proxy.address, timeout=0.5)), NetworkError)
         assert bounded(producer.close) is None
         assert bounded(offsets.close) is None
+
+
+@pytest.mark.parametrize(
+    "connect",
+    [
+        lambda hosts: member(types.SimpleNamespace(hosts=hosts), "g", "t"),
+        lambda hosts: legacy.Producer07(zookeeper=hosts),
+        lambda hosts: legacy.ZooKeeperOffsets(hosts, "g"),
+    ],
+    ids=["member", "producer", "offsets"],
+)
+def test_clients_make_no_long_pauses_between_attempts_to_reach_zookeeper(mortal, connect):
+    with ChaosProxy() as proxy:
+        proxy.target = mortal.hosts
+        with connect(proxy.address):
+            mortal.kill()
+            first = proxy.connections
+            eventually(lambda: proxy.connections >= first + 12)  # takes minutes if the pauses double
 
 
 def test_a_failed_member_that_zookeeper_does_not_release_can_be_closed(mortal, monkeypatch):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from klamm.record import TopicPartition
 
 SESSION_TIMEOUT = 6.0  # Kafka's zk.sessiontimeout.ms
+_RECONNECT_SECONDS = 0.5  # longest pause between attempts to connect; kazoo's default is an hour
 _CLOSE_SECONDS = 2.0  # longest wait for the end of a session; after that, kazoo ends the session in the background
 
 
@@ -40,7 +41,8 @@ def connect(hosts: str, timeout: float | None, session_timeout: float = SESSION_
         raise ConfigError(
             "kazoo, the ZooKeeper client, is not installed", hint="pip install 'klamm[zookeeper]'"
         ) from error
-    client = KazooClient(hosts, timeout=session_timeout, **options)
+    retry = {"max_tries": -1, "max_delay": _RECONNECT_SECONDS}
+    client = KazooClient(hosts, timeout=session_timeout, connection_retry=retry, **options)
     try:
         _start(client, hosts, timeout)
     except BaseException:
