@@ -23,12 +23,14 @@ def test_json_comes_back_as_it_was():
     ("limit", "sizes", "expected"),
     [
         (10, [100, 100], [5, 5]),
-        (10, [90, 10], [9, 1]),
+        (10, [90, 10], [8, 2]),
         (10, [1000, 1], [9, 1]),
         (100, [30, 30, 40], [30, 30, 40]),
         (1000, [3, 4], [3, 4]),
         (7, [10, 10, 10], [2, 2, 3]),
-        (1, [10, 10], [1, 1]),
+        (3, [10, 10, 10], [1, 1, 1]),
+        (2, [10, 10, 10], [1, 1, 0]),
+        (1, [10, 10], [1, 0]),
         (5, [0, 10], [0, 5]),
     ],
 )
@@ -37,6 +39,18 @@ def test_a_limit_is_divided_in_proportion(limit, sizes, expected):
     end = {("t", number): 1000 + size for number, size in enumerate(sizes)}
     shared = limit_records(limit, start, end)
     assert [shared["t", number] - 1000 for number in range(len(sizes))] == expected
+
+
+@pytest.mark.parametrize("limit", range(1, 40))
+def test_a_limit_is_exact_and_no_partition_waits_for_the_others(limit):
+    end = {("t", number): size for number, size in enumerate([40, 1, 2000, 0, 17, 3])}
+    start, waits = dict.fromkeys(end, 0), dict.fromkeys(end, 0)
+    while start != end:
+        before, start = start, limit_records(limit, start, end)
+        assert sum(start.values()) == min(sum(before.values()) + limit, sum(end.values()))
+        assert all(before[tp] <= start[tp] <= end[tp] for tp in end)
+        waits = {tp: waits[tp] + 1 if start[tp] == before[tp] < end[tp] else 0 for tp in end}
+        assert max(waits.values()) <= len(end)
 
 
 def test_a_partition_that_ends_before_its_start_keeps_its_end():

@@ -72,22 +72,26 @@ def count_offsets(start: Offsets, end: Offsets) -> int:
 
 
 def limit_records(limit: int, start: Offsets, end: Offsets) -> Offsets:
-    """Return an end offset for each partition, so that at most about `limit` records lie between `start` and the end.
+    """Return an end offset for each partition, so that at most `limit` offsets lie between `start` and the end.
 
-    Each partition gets a part of the limit in proportion to its number of records, but at least one record. Without a
-    minimum of one record, a small partition would wait until the large partitions are empty.
+    Each partition gets one record, and a part of the rest in proportion to its number of records. If the limit is
+    smaller than the number of partitions with records, successive batches take turns through these partitions.
     """
     sizes = {tp: end[tp] - start[tp] for tp in sorted(end) if end[tp] > start[tp]}
-    total = sum(sizes.values())
+    total, count = sum(sizes.values()), len(sizes)
     if total <= limit:
         return end
-    limited = dict(end)
+    limited = {tp: min(start[tp], end[tp]) for tp in end}
+    if limit < count:
+        # Each batch moves the sum of the offsets by `limit`, so the next batch begins where this batch ends.
+        names, first = list(sizes), sum(start[tp] for tp in end)
+        return limited | {tp: start[tp] + 1 for tp in (names[(first + turn) % count] for turn in range(limit))}
     before = 0
     for tp, size in sizes.items():
         # Round the running sum instead of each part, so that the parts add up to the limit.
-        part = limit * (before + size) // total - limit * before // total
-        limited[tp] = start[tp] + max(1, part)
-        before += size
+        part = [(limit - count) * records // (total - count) for records in (before, before + size - 1)]
+        limited[tp] = start[tp] + 1 + part[1] - part[0]
+        before += size - 1
     return limited
 
 

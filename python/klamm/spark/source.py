@@ -19,7 +19,7 @@ from klamm.spark.failures import short_errors
 from klamm.spark.options import read_options, write_options
 from klamm.spark.read import KlammFilteringReader, KlammReader, columns_schema, with_schemas
 from klamm.spark.settings import Settings
-from klamm.spark.stream import ADMISSION_CONTROL, KlammStreamReader
+from klamm.spark.stream import KlammStreamReader
 from klamm.spark.write import KlammStreamWriter, KlammWriter
 
 if TYPE_CHECKING:
@@ -93,11 +93,6 @@ class KlammDataSource(datasource.DataSource):
             raise ConfigError(
                 f"option 'kafka.protocol' is {options.protocol}, but a stream needs Kafka 0.8 or newer",
                 hint="copy the topic into a newer cluster with `klamm mirror --follow`, and stream from there",
-            )
-        if options.limits.are_set and not ADMISSION_CONTROL:
-            raise ConfigError(
-                "options that limit a batch, such as 'maxOffsetsPerTrigger', need Spark 4.2 or newer",
-                hint="upgrade PySpark, or leave these options out",
             )
         if "groupidprefix" in self.options:
             log.warning(

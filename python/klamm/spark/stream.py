@@ -68,7 +68,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None  # end offsets of a run with Trigger.AvailableNow
         self._latest: Offsets | None = None
         self._committed: Offsets | None = None
-        self._known: Offsets = {}  # end offsets of the last batch, which Spark 4.0 and 4.1 do not pass
+        self._planned: Offsets | None = None  # end offsets of the last batch, which Spark 4.0 and 4.1 do not pass
         self._missing_since: dict[Partition, float] = {}
         self._topic_ids: dict[str, str] = {}
         self._last_batch_at: float | None = None
@@ -110,29 +110,41 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Args:
             start: Start offsets of the batch. None with Spark 4.0 and 4.1.
-            limit: Spark's limit for the batch.
+            limit: Spark's limit for the batch. None with Spark 4.0 and 4.1.
         """
+        # Spark 4.0 and 4.1 plan the last batch of the checkpoint before they ask for the next batch. If no batch was
+        # planned, the query is new.
+        names_start = start is not None
         if start is None:
-            self._known = self._end(self._known)
-            return to_json(self._known)
+            start = self.initialOffset() if self._planned is None else to_json(self._planned)
         begin = from_json(start)
+        takes_all = names_start and isinstance(limit, ReadAllAvailable)
         if begin == self._initial:
             # Spark's checkpoint stores the end of each batch, but not the start of the first batch. If a query fails in
             # its first batch, its next run would look up the start again, at a newer end of the topic or after deleted
             # records, and would skip records. So the first batch is empty and only stores the start. Two cases need no
             # empty batch: Trigger.Once has a single batch, and a start that is given in offsets does not change.
-            is_only = isinstance(limit, ReadAllAvailable) and not self._options.start.follows_end
+            # Before Spark 4.2, klamm cannot recognize Trigger.Once.
+            is_only = not names_start or (takes_all and not self._options.start.follows_end)
             if self._first_batch_is_empty and not is_only:
                 self._first_batch_is_empty = False
                 return start
         else:
             self._commit(begin)
         end = self._end(begin)
-        if not self._options.limits.are_set or isinstance(limit, ReadAllAvailable):
+        if takes_all or not self._options.limits.are_set:
             return to_json(end)
         begin = self._add_new_partitions(begin, end)
         end = {tp: end[tp] for tp in end if tp in begin}
-        return start if self._should_wait(begin, end) else to_json(self._limited(begin, end))
+        if self._should_wait(begin, end):
+            return start
+        limited = self._limited(begin, end)
+        if not names_start and self._planned is None and limited != end:
+            log.warning(
+                "the first batch leaves records for later batches; with Trigger.AvailableNow or Trigger.Once, which "
+                "klamm cannot recognize before Spark 4.2, these records wait for the next run"
+            )
+        return to_json(limited)
 
     @short_errors
     def prepareForTriggerAvailableNow(self) -> None:
@@ -147,7 +159,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Plan the tasks of one batch."""
         first, last = from_json(start), from_json(end)
-        self._known = last
+        self._planned = last
         begin = self._add_new_partitions(first, last, 0.0 if self._options.fail_on_data_loss else GONE_SECONDS)
         if missing := last.keys() - begin.keys():
             names = format_partitions(set(missing))
