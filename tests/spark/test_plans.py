@@ -135,6 +135,57 @@ def test_a_partition_of_a_slow_node_is_measured_too():
 # Micro-batches
 
 
+def test_spark_without_limits_gets_limited_batches_too_also_after_a_restart(cluster, topic):
+    cluster.create(topic, partitions=3)
+    for partition in range(3):
+        cluster.numbers(topic, range(4), partition)
+
+    def next_batch(reader):  # as Spark 4.0 and 4.1 ask, which pass neither the start nor a limit
+        end = reader.latestOffset()
+        return end, sum(end[topic].values())
+
+    options = {"maxOffsetsPerTrigger": "2", "minOffsetsPerTrigger": "2"}
+    reader = stream(cluster, subscribe=topic, **options)
+    first, total = next_batch(reader)
+    assert total == 2
+    assert len(values(reader, reader.partitions(reader.initialOffset(), first))) == 2
+    second, total = next_batch(reader)
+    assert total == 4
+    assert len(values(reader, reader.partitions(first, second))) == 2
+    restarted = stream(cluster, subscribe=topic, **options)
+    assert restarted.partitions(second, second) == []  # Spark plans the last batch of the checkpoint once more
+    ends = [second]
+    while (end := restarted.latestOffset()) != ends[-1]:
+        restarted.partitions(ends[-1], end)
+        ends.append(end)
+    assert [sum(end[topic].values()) for end in ends] == [4, 6, 8, 10, 12]
+    cluster.numbers(topic, range(1), 0)
+    assert restarted.latestOffset() == end  # waits for a second record
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("options", [{}, {"maxOffsetsPerTrigger": "5"}])
+def test_a_start_beyond_the_end_is_data_loss(cluster, topic, restarts, options):
+    cluster.create(topic)
+    cluster.numbers(topic, range(10))
+    options |= {"subscribe": topic, "startingOffsets": json.dumps({topic: {"0": 1000}})}
+    careful, careless = (stream(cluster, failOnDataLoss=answer, **options) for answer in ("true", "false"))
+    message = f"{topic}-0 from offset 1000, because it ends at 10 now: is option 'startingOffsets' right"
+    start, limit = careful.initialOffset(), careful.getDefaultReadLimit()
+    for ask in (careful.latestOffset, careful.prepareForTriggerAvailableNow):
+        with pytest.raises(DataLossError, match=message):
+            ask() or careful.latestOffset(start, limit)
+    end = careless.latestOffset(careless.initialOffset(), limit)
+    assert end == {topic: {"0": 10}}
+    if restarts:  # the first batch of the checkpoint is planned once more
+        with pytest.raises(DataLossError, match=message):
+            careful.partitions(start, end)
+    assert careless.partitions(start, end) == []
+    cluster.numbers(topic, range(10, 12))
+    after = careless.latestOffset(end, limit)
+    assert values(careless, careless.partitions(end, after)) == [b"10", b"11"]
+
+
 def test_bytes_limit_a_batch(cluster, topic):
     cluster.create(topic, partitions=2)
     for partition in range(2):

@@ -167,7 +167,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             report_loss(self._options, "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS", message)
             last = {tp: last[tp] for tp in last if tp in begin}
             self._missing_since |= dict.fromkeys(missing, float("-inf"))
-        if first == self._initial and not self._has_planned_first:
+        if first == self._initial and not self._has_planned_first and not self._options.start.is_fixed:
             # Do not check the first batch. If Spark repeats the first batch after a crash, its end may be below the
             # current `latest`.
             self._has_planned_first = True
@@ -240,8 +240,7 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._missing_since = {tp: self._missing_since.get(tp, now) for tp in missing}
         if self._options.fail_on_data_loss:
             self._report_deleted(missing)
-            if begin != self._initial:  # an option may set the initial offsets to any value
-                self._report_lower_ends(begin, end)
+            self._report_lower_ends(begin, end)
         kept = {tp for tp in missing if now - self._missing_since[tp] < GONE_SECONDS}
         return end | {tp: begin[tp] for tp in kept}
 
@@ -262,11 +261,17 @@ class KlammStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report_lower_ends(self, begin: Offsets, end: Offsets) -> None:
         for topic, number in sorted(begin.keys() & end.keys()):
             if end[topic, number] < begin[topic, number]:
+                offset, option = begin[topic, number], self._options.start.option
                 report_loss(
                     self._options,
                     "PARTITION_OFFSET_CHANGED",
-                    f"partition {topic}-{number} was read up to offset {begin[topic, number]}, but it ends at "
-                    f"{end[topic, number]} now: was the topic deleted and created again?",
+                    f"cannot read partition {topic}-{number} from offset {offset}, because it ends at "
+                    f"{end[topic, number]} now: "
+                    + (
+                        f"is option '{option}' right?"
+                        if begin == self._initial
+                        else "was the topic deleted and created again?"
+                    ),
                 )
 
     def _should_wait(self, begin: Offsets, end: Offsets) -> bool:
