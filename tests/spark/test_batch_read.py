@@ -155,10 +155,11 @@ def test_the_option_columns_chooses_them_too(dev, topic):
         dev.read(subscribe=topic, columns="valeu")
 
 
-def test_create_table_loses_its_options_and_says_so(dev, topic):
-    with pytest.raises(AnalysisException, match="CREATE TEMP VIEW"):
+@pytest.mark.parametrize("where", ["OPTIONS", "TBLPROPERTIES", "LOCATION '/nowhere' TBLPROPERTIES"])
+def test_create_table_loses_its_options_and_says_so(dev, topic, where):
+    with pytest.raises(AnalysisException, match=r"cannot create a table.*CREATE TEMP VIEW"):
         dev.spark.sql(
-            f"CREATE TABLE lost USING klamm OPTIONS (`kafka.bootstrap.servers` '{dev.bootstrap}', subscribe '{topic}')"
+            f"CREATE TABLE lost USING klamm {where} ('kafka.bootstrap.servers' '{dev.bootstrap}', 'subscribe' '{topic}')"
         )
 
 

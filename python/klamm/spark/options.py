@@ -245,6 +245,12 @@ def _columns(given: Settings) -> tuple[str, ...] | None:
 
 def _checked(options: Mapping[str, str]) -> Settings:
     settings = Settings({key.lower(): value for key, value in options.items()})
+    if "provider" in settings:  # one of the properties that Spark adds in CREATE TABLE
+        raise ConfigError(
+            "cannot create a table: Spark passes neither the options nor the properties of a table to the reads and "
+            "writes of Python data sources",
+            hint="use CREATE TEMP VIEW name USING klamm OPTIONS (...)",
+        )
     for key in settings:
         if key.startswith(("kafka.", REGISTRY)) or key in SPARK_OPTIONS or key in OPTIONS:
             continue
@@ -253,16 +259,12 @@ def _checked(options: Mapping[str, str]) -> Settings:
                 "klamm does not read or write a path",
                 hint="set option 'subscribe' to read topics, option 'topic' to write to one",
             )
-        if key == "provider":  # for CREATE TABLE, Spark passes only this key and not the options
-            raise ConfigError(
-                "Spark does not pass the options of CREATE TABLE to Python data sources",
-                hint="use CREATE TEMP VIEW name USING klamm OPTIONS (...)",
-            )
         raise ConfigError(f"unknown option '{key}'", hint=_nearest(key))
     if not settings.get("kafka.bootstrap.servers", "").strip():
         raise ConfigError(
             "option 'kafka.bootstrap.servers' is missing",
-            hint="set the address of the brokers: .option('kafka.bootstrap.servers', 'localhost:9092')",
+            hint="set the address of the brokers: .option('kafka.bootstrap.servers', 'localhost:9092')"
+            + ("" if settings else "; instead of a table, which has no options here, use CREATE TEMP VIEW"),
         )
     return settings
 
