@@ -66,6 +66,14 @@ def test_metrics_have_the_names_of_the_connector():
     assert source_metrics(KLAMM | {"latestOffset": None}) == source_metrics(FILES) == source_metrics(RATE) == {}
 
 
+def test_before_spark_4_2_lag_is_unknown():
+    # The latest offset of the report is the end of the batch.
+    old = KLAMM | {"description": "org.apache.spark.sql.execution.datasources.v2.python.PythonMicroBatchStream@1"}
+    new = KLAMM | {"description": "org…v2.python.PythonMicroBatchStreamWithTriggerAvailableNow@1"}
+    assert (measured(report(sources=[old]))["lag"], source_metrics(old)) == (None, {})
+    assert (measured(report(sources=[new]))["lag"], source_metrics(new)) == (12, source_metrics(KLAMM))
+
+
 def test_without_an_observation_bytes_are_unknown():
     assert measured(report(observedMetrics={}))["bytes"] is None
 

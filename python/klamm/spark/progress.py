@@ -65,7 +65,7 @@ def measured(report: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         A row with the keys `time`, `query`, `run`, `batch`, `seconds`, `records`, `bytes`, `lag` and `late`. `bytes` is
         None if the query does not use `observed`. `lag` is the number of records that are not read yet, or None if no
-        source reports latest offsets. `late` is the number of rows that the watermark dropped.
+        source reports how far its topics reach, as before Spark 4.2. `late` is the number of rows that the watermark dropped.
     """
     seen = report["observedMetrics"].get(OBSERVATION)
     return {
@@ -92,8 +92,9 @@ def source_metrics(source: Mapping[str, Any]) -> dict[str, str]:
 
     Returns:
         The metrics `minOffsetsBehindLatest`, `maxOffsetsBehindLatest` and `avgOffsetsBehindLatest` over all partitions.
-        The dict is empty if the report has no latest offsets. Reports have no latest offsets before Spark 4.2, for a
-        batch that Spark repeats after a crash, and for a source that does not read from Kafka.
+        The dict is empty if the report does not say how far the topic reaches. That is the case before Spark 4.2, where
+        `latestOffset` is only the end of the batch. It is also the case for a batch that Spark repeats after a crash,
+        and for a source that does not read from Kafka.
 
     Example:
         source_metrics(query.lastProgress["sources"][0])["maxOffsetsBehindLatest"]
@@ -122,6 +123,8 @@ def _lag(report: Mapping[str, Any]) -> int | None:
 def _reached_and_latest(source: Mapping[str, Any]) -> tuple[Offsets | None, Offsets | None]:
     """Return the offsets up to which the query has read, and the latest offsets."""
     begin, end, latest = (_offsets(source[name]) for name in ("startOffset", "endOffset", "latestOffset"))
+    if WITHOUT_LATEST in source.get("description", ""):
+        latest = None
     return begin if end is None else end, latest
 
 
@@ -185,3 +188,6 @@ class ProgressLog(StreamingQueryListener):
 
 
 OBSERVATION = "klamm"
+
+# The class of Python data sources in Spark 4.0 and 4.1, which reports the end of the batch as the latest offset.
+WITHOUT_LATEST = ".PythonMicroBatchStream@"
