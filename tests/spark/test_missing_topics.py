@@ -17,7 +17,7 @@ from klamm.spark.options import read_options
 from klamm.spark.schema import source_schema
 from klamm.spark.stream import KlammStreamReader
 from klamm.testing import DevBroker
-from spark_plans import batch, begun, stream, values
+from spark_plans import batch, begun, plan, stream, values
 
 limits = pytest.importorskip("pyspark.sql.streaming.datasource", reason="limits of micro-batches: PySpark 4.2")
 
@@ -262,7 +262,7 @@ def test_a_batch_reads_all_partitions_that_it_found(faulty, faulty_cluster, topi
     monkeypatch.setattr(Lookup, "resolve", resolve_and_forget)
     reader = batch(faulty_cluster, **{by: ",".join(names) if by == "subscribe" else f"{topic}-.*"})
     try:
-        assert [tuple(task.value) for task in reader.partitions()] == [(name, 0, 0, 3) for name in names]
+        assert plan(reader) == [(name, 0, 0, 3) for name in names]
     finally:
         faulty.clear_faults()
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from klamm.spark.offsets import OffsetRange, divide, from_json, limit_bytes, limit_records, to_json
+from klamm.spark.offsets import OffsetRange, divide, from_json, join, limit_bytes, limit_records, to_json
 
 
 def test_json_has_the_form_of_sparks_connector_in_a_fixed_order():
@@ -105,3 +105,21 @@ def test_no_task_has_more_bytes_than_allowed_if_sizes_are_known():
     sizes = {("t", 0): 100.0}
     assert parts(spans(10, 10), bytes=500, sizes=sizes) == [5, 5, 10]
     assert parts(spans(3), bytes=1, sizes=sizes) == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([], []),
+        ([10] * 16, [10] * 16),
+        ([10] * 200, [120] * 16 + [80]),
+        ([900] * 40, [900] * 40),
+        ([500] * 40, [1000] * 20),
+        ([20, 5000, *[10] * 100], [20, 5000, *[370] * 2, 260]),
+    ],
+)
+def test_small_ranges_are_joined(sizes, expected):
+    ranges = spans(*sizes)
+    groups = join(ranges)
+    assert [each for group in groups for each in group] == ranges
+    assert [sum(each.end - each.start for each in group) for group in groups] == expected

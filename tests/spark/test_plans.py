@@ -104,6 +104,38 @@ def test_large_partitions_are_divided(cluster, topic):
     ]
 
 
+@pytest.mark.parametrize("kind", [batch, stream])
+def test_small_partitions_share_a_task_unless_an_option_controls_tasks(cluster, topic, kind):
+    cluster.create(topic, partitions=40)
+    for partition in range(40):
+        cluster.numbers(topic, range(partition * 4, partition * 4 + 4), partition)
+
+    def read(**options):
+        reader = kind(cluster, subscribe=topic, **options)
+        if kind is batch:
+            tasks = reader.partitions()
+        else:
+            start = begun(reader)
+            tasks = reader.partitions(start, reader.latestOffset(start, reader.getDefaultReadLimit()))
+        assert values(reader, tasks) == [b"%d" % number for number in range(160)]
+        return len(tasks)
+
+    assert read() == 20
+    assert read(minPartitions="40") == read(maxRecordsPerPartition="100") == 40
+
+
+def test_a_task_of_many_partitions_skips_what_is_lost(cluster, topic):
+    cluster.create(topic, partitions=40)
+    for partition in range(40):
+        cluster.numbers(topic, range(partition * 4, partition * 4 + 4), partition)
+    careful, careless = (batch(cluster, subscribe=topic, failOnDataLoss=answer) for answer in ("true", "false"))
+    tasks = careless.partitions()
+    expired(cluster, topic, 3)
+    with pytest.raises(DataLossError, match=f"{topic}-0 from offset 0 to 4: it contains offsets 3 to 4 now"):
+        values(careful, tasks)
+    assert values(careless, tasks) == [b"%d" % number for number in range(3, 160)]
+
+
 def test_partitions_are_divided_by_bytes(cluster, topic):
     cluster.create(topic, partitions=2)
     cluster.produce(topic, *({"value": b"x" * 900, "key": b"k" * 100, "partition": 0} for _ in range(20)))

@@ -22,7 +22,7 @@ def stream(cluster, **options):
 
 
 def plan(reader):
-    return [tuple(task.value) for task in reader.partitions()]
+    return [tuple(part) for task in reader.partitions() for part in task.value]
 
 
 def values(reader, tasks):

@@ -24,7 +24,7 @@ from klamm.spark.client_options import READ_DEFAULTS
 from klamm.spark.failures import short_errors
 from klamm.spark.offsets import EARLIEST, LATEST, OffsetRange
 from klamm.spark.positions import Times
-from klamm.spark.read import BATCH_BYTES, range_of, report_loss
+from klamm.spark.read import BATCH_BYTES, report_loss, value_of
 from klamm.spark.schema import arrow_schema
 from klamm.spark.settings import MAX_INT, shortened, whole_number
 
@@ -73,7 +73,7 @@ class KlammLegacyReader(DataSourceReader):
     @short_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the messages of one task, which has a range of byte offsets. An executor runs this method."""
-        offsets = range_of(partition)
+        offsets = value_of(partition)
         if offsets is None:
             return
         with closing(_consumer(self._options)) as consumer:

@@ -53,6 +53,11 @@ class Division:
     max_records: int | None
     max_bytes: int | None
 
+    @property
+    def is_set(self) -> bool:
+        """Return whether an option controls the number or the size of tasks."""
+        return any(limit is not None for limit in (self.min_parts, self.max_records, self.max_bytes))
+
 
 @dataclass(frozen=True)
 class ReadOptions:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
@@ -23,7 +23,7 @@ from klamm.spark import clients
 from klamm.spark.columns import Columns
 from klamm.spark.failures import short_errors
 from klamm.spark.lookup import GONE_SECONDS, Lookup
-from klamm.spark.offsets import DataLossError, OffsetRange, divide
+from klamm.spark.offsets import DataLossError, OffsetRange, divide, join
 from klamm.spark.schema import source_schema
 
 if TYPE_CHECKING:
@@ -95,9 +95,11 @@ def tasks(options: ReadOptions, lookup: Lookup, start: Offsets, end: Offsets) ->
         if start[topic, number] < end[topic, number]
     ]
     division = options.division
+    if not division.is_set:
+        return [InputPartition(group) for group in join(ranges)]
     sizes = lookup.record_bytes(start, end) if division.max_bytes is not None and ranges else None
     parts = divide(ranges, division.min_parts, division.max_records, division.max_bytes, sizes)
-    return [InputPartition(part) for part in parts]
+    return [InputPartition((part,)) for part in parts]
 
 
 def with_schemas(options: ReadOptions) -> ReadOptions:
@@ -130,16 +132,17 @@ def columns_of(options: ReadOptions, schema: StructType) -> Columns:
 @short_errors
 def read(options: ReadOptions, columns: Columns, task: InputPartition | None) -> Iterator[pa.RecordBatch]:
     """Read the records of one task, on an executor."""
-    offsets = range_of(task)
-    if offsets is None:
+    ranges: tuple[OffsetRange, ...] | None = value_of(task)
+    if ranges is None:
         return
     clients.prepare_process()
     with clients.consumer(options.config) as consumer:
-        yield from _batches(options, columns, offsets, consumer)
+        for offsets in ranges:
+            yield from _batches(options, columns, offsets, consumer)
 
 
-def range_of(task: InputPartition | None) -> OffsetRange | None:
-    """Return the range of offsets of a task, or None for an empty task.
+def value_of(task: InputPartition | None) -> Any:
+    """Return what a task has to read, or None for an empty task.
 
     If a plan has no tasks, Spark runs an empty task. Before Spark 4.2, the empty task is None.
     """
