@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from klamm.admin.calls import GROUP, by_topic, check, collect, numbers, partitions_of, plain, refusal
+from klamm.admin.groups import GroupCalls
 from klamm.admin.offsets import OffsetCalls, OffsetSpec
 from klamm.arguments import boolean, integer, items_of, list_of_str, string
 from klamm.errors import GroupIdNotFoundError, KafkaError, UnknownMemberIdError, UnsupportedVersionError
@@ -38,7 +39,12 @@ class ShareGroupOffset:
     lag: int | None
 
 
-class GroupOffsetCalls(OffsetCalls):
+def unread(committed: int, start: int, end: int) -> int:
+    """Return the number of records from a committed offset to the end of a log that begins at the offset `start`."""
+    return max(0, end - max(committed, start))
+
+
+class GroupOffsetCalls(OffsetCalls, GroupCalls):
     """Coroutines that the methods of `Admin` and `AsyncAdmin` share."""
 
     async def _fetch_offsets(
@@ -69,15 +75,33 @@ class GroupOffsetCalls(OffsetCalls):
     async def _lag(self, group: str, timeout: float | None) -> dict[TopicPartition, int | None]:
         deadline = self._deadline(timeout)
         committed = await self._offsets_only(group, deadline.left())
+        assigned = await self._assigned(group, deadline.left())
+        topics = await self._metadata({tp.topic for tp in committed}, deadline.left())
+        existing = {
+            TopicPartition(topic, part["partitionIndex"])
+            for topic, fields in topics.items()
+            for part in fields["partitions"]
+        }
         leaders = await self._leaders(committed, deadline.left()) if committed else {}
         led = [tp for tp, leader in leaders.items() if isinstance(leader, int)]
-        ends = await self._list_offsets(dict.fromkeys(led, OffsetSpec.LATEST), "read_uncommitted", deadline.left())
+        starts, ends = [
+            await self._list_offsets(dict.fromkeys(led, spec), "read_uncommitted", deadline.left())
+            for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
+        ]
 
         def lag(tp: TopicPartition) -> int | None:
-            end = ends[tp].offset if tp in ends else None
-            return None if end is None else max(0, end - committed[tp])
+            start, end = (found[tp].offset if tp in found else None for found in (starts, ends))
+            return None if start is None or end is None else unread(committed[tp], start, end)
 
-        return {tp: lag(tp) for tp in committed}
+        return {tp: lag(tp) for tp in sorted({*committed, *assigned, *existing})}
+
+    async def _assigned(self, group: str, timeout: float) -> list[TopicPartition]:
+        """Return the partitions that the members of a group read."""
+        try:
+            described = await self._describe_each_group([group], False, timeout)
+        except (GroupIdNotFoundError, UnsupportedVersionError):  # only offsets exist, or Kafka 0.8
+            return []
+        return [tp for member in described[group].members for tp in member.assigned]
 
     async def _commit_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int | OffsetAndMetadata], timeout: float | None
@@ -210,9 +234,13 @@ class GroupOffsets(GroupOffsetCalls):
         return run(self._fetch_offsets(groups, require_stable, timeout))
 
     def group_lag(self, group: str, timeout: float | None = None) -> dict[TopicPartition, int | None]:
-        """For each partition with a committed offset, return the number of records that the group has not read yet.
+        """Return the number of records that a group has not read yet, for each partition.
 
-        The number of unread records is None if the partition does not exist any more or has no leader.
+        The result has the partitions that members read, and all partitions of the topics in which the group has a
+        committed offset. The number does not count records that retention has deleted. It is None in these cases:
+
+        * The group has no committed offset for the partition, so `auto_offset_reset` decides where a member starts.
+        * The partition does not exist any more, or has no leader.
         """
         return run(self._lag(group, timeout))
 

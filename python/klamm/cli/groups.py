@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import klamm
 from klamm.admin import RemovedMember
+from klamm.admin.group_offsets import unread
 from klamm.cli.clients import admin_config
 from klamm.cli.group_resets import add_reset
 from klamm.cli.options import add_common, add_confirmation, add_repeated
@@ -108,10 +109,11 @@ def describe(args: argparse.Namespace, output: Output) -> int:
         groups = output.found(lambda: admin.describe_groups(names))
         offsets = {name: admin.group_offsets(name) for name in groups}
         assigned = [tp for group in groups.values() for member in group.members for tp in member.assigned]
-        available = with_leader(admin, {*assigned, *(tp for of_group in offsets.values() for tp in of_group)})
+        parts = partitions_of(admin, {tp.topic for tps in (assigned, *offsets.values()) for tp in tps})
+    available = [tp for tp, has_leader in parts.items() if has_leader]
     with klamm.Consumer(config) as consumer:
-        ends = consumer.end_offsets(available)
-    described = [group_fields(group, offsets[name], ends) for name, group in groups.items()]
+        starts, ends = consumer.beginning_offsets(available), consumer.end_offsets(available)
+    described = [group_fields(group, offsets[name], parts, starts, ends) for name, group in groups.items()]
     if args.json:
         output.result({"groups": described})
         return 0
@@ -134,25 +136,30 @@ def describe(args: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def with_leader(admin: klamm.Admin, partitions: Iterable[klamm.TopicPartition]) -> list[klamm.TopicPartition]:
-    """Return the partitions that exist and have a leader, so that their offsets can be looked up."""
-    partitions = list(partitions)
-    existing = {tp.topic for tp in partitions} & set(admin.list_topics(internal=True))
-    topics = admin.describe_topics(sorted(existing))
-    led = {(name, part.partition) for name, topic in topics.items() for part in topic.partitions if part.leader >= 0}
-    return [tp for tp in partitions if (tp.topic, tp.partition) in led]
+def partitions_of(admin: klamm.Admin, topics: set[str]) -> dict[klamm.TopicPartition, bool]:
+    """Return the partitions of the topics that exist, and whether each partition has a leader."""
+    described = admin.describe_topics(sorted(topics & set(admin.list_topics(internal=True))))
+    return {
+        klamm.TopicPartition(name, part.partition): part.leader >= 0
+        for name, topic in described.items()
+        for part in topic.partitions
+    }
 
 
 def group_fields(
     group: klamm.GroupDescription,
     offsets: dict[klamm.TopicPartition, int],
+    existing: Iterable[klamm.TopicPartition],
+    starts: dict[klamm.TopicPartition, int],
     ends: dict[klamm.TopicPartition, int],
 ) -> dict[str, Any]:
-    """Return a group as a dict for JSON, with every partition that is assigned or has a committed offset.
+    """Return a group as a dict for JSON.
 
-    If more than one member of a share group reads a partition, the list of partitions has one entry for each member.
+    The dict has the partitions that are assigned, and all partitions of the topics with a committed offset. If more than one member of a share group reads a partition, the list of partitions has one entry for each member.
     """
-    readers: dict[klamm.TopicPartition, list[klamm.GroupMember | None]] = {tp: [None] for tp in offsets}
+    topics = {tp.topic for tp in offsets}
+    known = [*offsets, *(tp for tp in existing if tp.topic in topics)]
+    readers: dict[klamm.TopicPartition, list[klamm.GroupMember | None]] = {tp: [None] for tp in known}
     for tp in {tp for member in group.members for tp in member.assigned}:
         readers[tp] = [member for member in group.members if tp in member.assigned]
     parts = []
@@ -165,7 +172,7 @@ def group_fields(
                 "partition": tp.partition,
                 "current_offset": current,
                 "end_offset": end,
-                "lag": None if current is None or end is None else max(end - current, 0),
+                "lag": None if current is None or end is None else unread(current, starts[tp], end),
                 "member_id": reader and reader.member_id,
                 "host": reader and reader.host,
                 "client_id": reader and reader.client_id,

@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import klamm
+from klamm.admin.group_offsets import unread
 from klamm.cli.clients import admin_config
 from klamm.cli.options import add_common
 from klamm.cli.output import has_rich, one_line, show
@@ -93,6 +94,7 @@ class Look:
     at: float
     cluster: klamm.ClusterDescription
     topics: dict[str, klamm.TopicDescription]
+    starts: dict[klamm.TopicPartition, int]
     ends: dict[klamm.TopicPartition, int]
     groups: list[klamm.GroupListing]
     committed: dict[str, dict[klamm.TopicPartition, int]]
@@ -119,9 +121,11 @@ def look(admin: klamm.Admin, consumer: klamm.Consumer) -> Look:
             committed[group.group] = admin.group_offsets(group.group)
         except KafkaError:
             committed[group.group] = {}
+    reached = {tp for offsets in committed.values() for tp in offsets}
+    starts = consumer.beginning_offsets(tp for tp in led if tp in reached)
     # Read the end offsets last, so that no lag is negative.
     ends = consumer.end_offsets(led) if led else {}
-    return Look(time.monotonic(), cluster, topics, ends, groups, committed)
+    return Look(time.monotonic(), cluster, topics, starts, ends, groups, committed)
 
 
 def samples(sample: Callable[[], Look], interval: float) -> Iterator[dict[str, Any]]:
@@ -145,7 +149,7 @@ def compare(before: Look, now: Look) -> dict[str, Any]:
 
     def group(listing: klamm.GroupListing) -> dict[str, Any]:
         offsets, earlier = now.committed[listing.group], before.committed.get(listing.group, {})
-        lags = [max(now.ends[tp] - offset, 0) for tp, offset in offsets.items() if tp in now.ends]
+        lags = [unread(offset, now.starts[tp], now.ends[tp]) for tp, offset in offsets.items() if tp in now.starts]
         moved = [max(offset - earlier.get(tp, offset), 0) for tp, offset in offsets.items()]
         return {
             "group": listing.group,

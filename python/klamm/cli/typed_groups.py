@@ -158,7 +158,7 @@ def partitions_of(admin: klamm.Admin, group: str, kind: str) -> list[dict[str, A
         found = admin.share_group_offsets([group])[group]
         return [{**as_json(tp), "offset": each.offset, "lag": each.lag} for tp, each in sorted(found.items())]
     offsets, lag = admin.group_offsets(group), admin.group_lag(group)
-    return [{**as_json(tp), "offset": offset, "lag": lag.get(tp)} for tp, offset in sorted(offsets.items())]
+    return [{**as_json(tp), "offset": offsets.get(tp), "lag": each} for tp, each in sorted(lag.items())]
 
 
 def delete_offsets(args: argparse.Namespace, output: Output) -> int:
