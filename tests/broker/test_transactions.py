@@ -18,7 +18,8 @@ from klamm.errors import (
     TransactionAbortedError,
 )
 from klamm.testing import DevBroker
-from settled import until, wait_until_settled
+from settled import until
+from transactions import DeliberateError, committed, enter, leave, make
 
 
 @pytest.fixture(scope="module", params=BROKERS)
@@ -30,38 +31,10 @@ def broker(request):
 FENCED = r"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH"
 
 
-class DeliberateError(Exception):
-    """The exception of a program under test."""
-
-
 @pytest.fixture
 def transactional_id(topic):
     """A unique transactional ID for each test."""
     return f"tx-{topic}"
-
-
-def committed(bootstrap, topic, *, settled=True):
-    """Return the values that a `read_committed` reader sees, by default once no transaction is open."""
-    if settled:
-        wait_until_settled(bootstrap, topic)
-    with klamm.Consumer(bootstrap, isolation_level="read_committed") as consumer:
-        partitions = [klamm.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
-        ends = consumer.end_offsets(partitions)
-        consumer.assign([klamm.TopicPartition(topic, tp.partition, 0, ends[tp]) for tp in partitions])
-        return [record.value for record in consumer]
-
-
-def make(broker, *topics, partitions=1):
-    with klamm.Admin(broker.bootstrap_servers) as admin:
-        admin.create_topics({topic: klamm.NewTopic(partitions=partitions) for topic in topics})
-
-
-def enter(style, transaction):
-    return style.wait((getattr(transaction, "__aenter__", None) or transaction.__enter__)())
-
-
-def leave(style, transaction, *error):
-    return style.wait((getattr(transaction, "__aexit__", None) or transaction.__exit__)(*(error or (None, None, None))))
 
 
 def test_a_reader_has_no_lag_for_records_of_an_open_transaction(style, broker, topic, transactional_id):
