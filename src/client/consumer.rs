@@ -53,6 +53,8 @@ pub struct Unlocked {
     change: AtomicBool,
     /// Whether a call, which may need a response from a broker, was made since the application last waited for records.
     asked: AtomicBool,
+    /// The address of the producer whose transactions commit the offsets of this consumer, or 0.
+    producer: AtomicUsize,
     polls: PollClock,
     group: Option<String>,
     auto_commit: bool,
@@ -230,6 +232,48 @@ impl Client<Machine> {
     /// Moves the position of a partition back to the first record that the application did not get.
     pub fn rewind(&self, topic: &str, partition: i32, offset: i64) {
         self.state().role.rewind(topic, partition, offset);
+    }
+
+    /// Fails if the consumer has lost its membership in its group, or has not joined its group yet.
+    pub fn check_membership(&self) -> Result<(), Error> {
+        self.open()?.role.check_membership()
+    }
+
+    /// Sets the producer whose transactions commit the offsets of this consumer, by its address, or 0 for no producer.
+    pub fn set_producer(&self, producer: usize) {
+        self.unlocked().producer.store(producer, Relaxed);
+    }
+
+    /// Returns whether the transactions of a producer commit the offsets of this consumer.
+    pub fn is_of_producer(&self, producer: usize) -> bool {
+        self.unlocked().producer.load(Relaxed) == producer
+    }
+
+    /// Notes that a transaction of the consumer's producer begins.
+    pub fn begin_transaction(&self) {
+        self.state().role.begin_transaction();
+    }
+
+    /// Stops the delivery of records until the result of the transaction is known.
+    pub fn hold(&self) {
+        self.state().role.hold();
+    }
+
+    /// Notes that the transaction with these offsets was committed.
+    pub fn transaction_committed(&self, offsets: &[CommittedOffset]) -> Result<(), Error> {
+        self.update(|_, s| s.role.transaction_committed(offsets))
+    }
+
+    /// Returns to the records of an aborted transaction. Returns the partitions whose position moved. The caller drops
+    /// the delivered records of these partitions.
+    pub fn transaction_aborted(&self) -> Result<Vec<TopicPartition>, Error> {
+        self.update(|_, s| s.role.transaction_aborted())
+    }
+
+    /// Looks up the committed offsets, because the result of the transaction is unknown. Returns the partitions whose
+    /// position may move.
+    pub fn transaction_unknown(&self) -> Result<Vec<TopicPartition>, Error> {
+        self.update(|now, s| s.role.transaction_unknown(now))
     }
 
     /// Returns whether the group assigns the partitions.

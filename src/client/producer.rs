@@ -350,9 +350,14 @@ impl Client<Machine> {
         self.call(|p, now| p.end_transaction(now, commit))
     }
 
+    /// Returns whether a transaction is open, even if it has failed.
+    pub fn is_in_transaction(&self) -> bool {
+        self.state().role.is_in_transaction()
+    }
+
     /// Aborts the open transaction, if there is one.
     pub fn abort_transaction(&self) -> Option<Pending<()>> {
-        if self.check().is_err() || !self.state().role.is_in_transaction() {
+        if self.check().is_err() || !self.is_in_transaction() {
             return None;
         }
         self.end_transaction(false).ok()

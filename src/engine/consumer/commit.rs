@@ -124,9 +124,7 @@ impl<T: Send> Consumer<T> {
         };
         commit.epoch = member.generation;
         self.committing = true;
-        if let Some(group) = self.group.as_ref().filter(|_| self.is_member && member.generation < 0) {
-            // A former member must not commit without a generation: the new owners may have committed since.
-            let error = group.refuse_commit();
+        if let Err(error) = self.check_membership() {
             return self.complete_commit(now, commit, &Err(error));
         }
         let op = Commit::new(member, commit.offsets.values().cloned().collect())
@@ -136,6 +134,15 @@ impl<T: Send> Consumer<T> {
         let last_error = commit.last_error.take();
         let op = self.ops.start(now, Box::new(op), timeout, OpPurpose::Commit(commit));
         self.ops.continues(op, wanted_at, last_error);
+    }
+
+    /// Fails if the consumer has subscribed, but is not a member of its group. A former member must not commit without
+    /// a generation: the new owners of its partitions may have committed since.
+    pub fn check_membership(&self) -> Result<(), Error> {
+        match &self.group {
+            Some(group) if self.is_member && group.metadata().generation < 0 => Err(group.refuse_commit()),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the last error that delays a commit.
@@ -194,7 +201,7 @@ impl<T: Send> Consumer<T> {
         if result.is_ok() {
             for (partition, offset) in &commit.offsets {
                 if let Ok(p) = self.at(&partition.topic, partition.partition) {
-                    p.committed = offset.offset;
+                    (p.committed, p.uncommitted_from) = (offset.offset, Some(offset.offset));
                 }
             }
         }

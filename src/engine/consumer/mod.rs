@@ -5,7 +5,7 @@
 //! assignment   which partitions              positions       their first offsets
 //! fetch        requests and sessions         fetch_response  reads responses       frame   counts their memory
 //! partition    buffer and position           truncation      validates positions   commit  commits offsets
-//! density      sizes of bounded reads
+//! density      sizes of bounded reads        transaction     returns to uncommitted records
 //! ```
 //!
 //! One fetch per broker is in flight at a time. While some partitions of a broker have full buffers, the consumer
@@ -23,6 +23,7 @@ mod frame;
 mod measured;
 mod partition;
 mod positions;
+mod transaction;
 mod truncation;
 
 use super::group::{self, Group, GroupConfig, Subscription};
@@ -201,6 +202,10 @@ pub struct Consumer<T> {
     queued_commit_at: Time,
     /// When the consumer started to close.
     closing_since: Option<Time>,
+    /// Whether a producer has a transaction open that includes the offsets of this consumer.
+    in_transaction: bool,
+    /// Whether the consumer delivers no records until the result of the transaction is known.
+    held: bool,
     ops: Ops<OpPurpose<T>>,
     positions: Vec<(T, usize, u64)>,
     done: VecDeque<(T, Result<Output, Error>)>,
@@ -244,6 +249,8 @@ impl<T: Send> Consumer<T> {
             queued_commit: None,
             queued_commit_at: Time(0),
             closing_since: None,
+            in_transaction: false,
+            held: false,
             positions: Vec::new(),
             done: VecDeque::new(),
             error: None,
@@ -276,9 +283,12 @@ impl<T: Send> Consumer<T> {
         self.partitions.get_mut(&slot).ok_or_else(|| Error::new(ErrorKind::Config, "partition is not assigned"))
     }
 
-    /// Moves the position of a partition to an offset.
+    /// Moves the position of a partition to an offset. The abort of an open transaction undoes the move.
     pub fn seek(&mut self, now: Time, topic: &str, partition: i32, offset: i64) -> Result<(), Error> {
-        self.at(topic, partition)?.start_at(offset);
+        let in_transaction = self.in_transaction;
+        let p = self.at(topic, partition)?;
+        p.uncommitted_from = p.uncommitted_from.filter(|_| in_transaction);
+        p.start_at(offset);
         self.complete_positions();
         self.check_missing(now);
         Ok(())
@@ -295,8 +305,11 @@ impl<T: Send> Consumer<T> {
 
     /// Moves the positions of partitions to a timestamp, where -1 is the end and -2 the start of the log.
     pub fn seek_to(&mut self, now: Time, partitions: &[(String, i32)], timestamp: i64) -> Result<(), Error> {
+        let in_transaction = self.in_transaction;
         for (topic, partition) in partitions {
-            self.at(topic, *partition)?.restart(PositionState::ByTimestamp(timestamp));
+            let p = self.at(topic, *partition)?;
+            p.uncommitted_from = p.uncommitted_from.filter(|_| in_transaction);
+            p.restart(PositionState::ByTimestamp(timestamp));
         }
         self.find_positions(now);
         Ok(())
@@ -330,7 +343,10 @@ impl<T: Send> Consumer<T> {
 
     /// Returns whether every partition has an end offset, and all records below the end offsets were delivered.
     pub fn is_finished(&self) -> bool {
-        !self.is_member && !self.partitions.is_empty() && self.partitions.values().all(Partition::reached_end)
+        !self.is_member
+            && !self.held
+            && !self.partitions.is_empty()
+            && self.partitions.values().all(Partition::reached_end)
     }
 
     /// Returns whether [`Consumer::poll_records`] would return records or an error, or whether the application must
@@ -342,7 +358,7 @@ impl<T: Send> Consumer<T> {
             || self.outage.is_due()
             || self.group.as_ref().is_some_and(Group::has_join_error)
             || self.has_change()
-            || self.partitions.values().any(Partition::is_ready)
+            || (!self.held && self.partitions.values().any(Partition::is_ready))
     }
 
     /// Delivers buffered records like [`Consumer::take_records`]. Without buffered records, returns the next error,
@@ -368,7 +384,7 @@ impl<T: Send> Consumer<T> {
     /// Delivers at most `max_records` buffered records, with about `max_bytes` bytes in total. Partitions take turns.
     pub fn take_records(&mut self, max_records: usize, max_bytes: usize) -> Vec<Slice> {
         let mut out = Vec::new();
-        if self.has_change() {
+        if self.has_change() || self.held {
             return out;
         }
         let (mut records, mut bytes) = (0, 0);

@@ -101,6 +101,9 @@ pub struct Partition {
     pub processed: i64,
     /// The last committed offset, or -1 if unknown.
     pub committed: i64,
+    /// The offset after the last committed transaction, or else where reading started. The consumer returns to this
+    /// offset when a transaction with its offsets aborts.
+    pub uncommitted_from: Option<i64>,
     /// The offset at which reading ends.
     pub end_offset: Option<i64>,
     /// The previous position, if the log no longer has it and the consumer has no new position yet.
@@ -160,6 +163,7 @@ impl Partition {
             delivered: 0,
             processed: 0,
             committed: -1,
+            uncommitted_from: None,
             end_offset,
             out_of_range_offset: None,
             readable_end: -1,
@@ -224,6 +228,10 @@ impl Partition {
 
     /// Starts at an offset.
     pub fn start_at(&mut self, offset: i64) {
+        // If the consumer skips records because the log no longer has them, it cannot return to them.
+        let skips_lost = self.out_of_range_offset.is_some_and(|lost| lost < offset);
+        self.uncommitted_from =
+            self.uncommitted_from.filter(|_| !skips_lost).map(|from| from.min(offset)).or(Some(offset));
         self.restart(PositionState::Known);
         self.lists_alone = false;
         self.fetch_offset = offset;
@@ -234,6 +242,16 @@ impl Partition {
         self.processed = offset;
         // The next commit may be lower than the last one.
         self.committed = -1;
+    }
+
+    /// Returns whether records were delivered after the last committed transaction.
+    pub fn has_uncommitted(&self) -> bool {
+        self.uncommitted_from.is_some_and(|from| from < self.delivered)
+    }
+
+    /// Treats the delivered records as not delivered.
+    pub fn forget_delivered(&mut self) {
+        self.delivered = self.uncommitted_from.unwrap_or(self.delivered);
     }
 
     /// Notes that the application has processed the records below an offset. If these are all delivered records, the

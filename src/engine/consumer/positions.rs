@@ -182,10 +182,16 @@ impl<T: Send> Consumer<T> {
                 }
                 (Some((offset, epoch)), _) => {
                     p.log_reset(offset, requested);
+                    if requested == PositionState::Committed {
+                        p.uncommitted_from = None;
+                    }
                     p.start_at(offset);
                     (p.fetch_epoch, p.position_epoch) = (epoch, epoch);
                 }
-                (None, PositionState::Committed) => p.reset(first_position),
+                (None, PositionState::Committed) => match p.uncommitted_from {
+                    Some(from) => p.start_at(from),
+                    None => p.reset(first_position),
+                },
                 // All records are older than the timestamp.
                 (None, _) => p.state = PositionState::ByTimestamp(LATEST),
             }
