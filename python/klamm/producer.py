@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from klamm._klamm import Buffer, RecordMetadata
     from klamm.batches import ValueFormat
     from klamm.config import Bootstrap, ProducerConfig
+    from klamm.consumer import AsyncConsumer, Consumer
     from klamm.hooks import Interceptor
     from klamm.metrics import ProducerMetrics
     from klamm.record import HeadersLike
@@ -336,16 +337,32 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         """
         run(self._wait(self._start_transactions(), timeout))
 
-    def transaction(self) -> Transaction[K_contra, V_contra]:
+    def transaction(
+        self, consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any] | None = None
+    ) -> Transaction[K_contra, V_contra]:
         """Return a transaction to use in a `with` statement.
 
         At the end of the `with` block, the transaction commits. If the block raises an exception, the transaction
         aborts.
 
+        With a `consumer`, the transaction also commits the offset after the last record that the consumer returned from
+        each partition. If the block calls `commit_offsets`, only those offsets are committed. If the transaction
+        aborts, the consumer returns to the offsets of the last committed transaction, and reads the records again.
+        Before the first committed transaction, the consumer returns to where it began to read. An abort also undoes the
+        seeks of the block.
+
         The producer needs a `transactional_id`, and then sends records only inside transactions. The first transaction
         calls `init_transactions`.
+
+        Args:
+            consumer: A consumer with a group and `enable_auto_commit=False`. By default, the transaction commits no
+                offsets.
+
+        Raises:
+            ArgumentError: `consumer` is not a Consumer.
+            ConfigError: The consumer commits automatically or has no group.
         """
-        return Transaction(self)
+        return Transaction(self, consumer)
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         """Return the partition numbers of a topic.
@@ -509,9 +526,11 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
     async def init_transactions(self, timeout: float | None = None) -> None:
         await self._wait(self._start_transactions(), timeout)
 
-    def transaction(self) -> AsyncTransaction[K_contra, V_contra]:
+    def transaction(
+        self, consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any] | None = None
+    ) -> AsyncTransaction[K_contra, V_contra]:
         """Return a transaction to use in an `async with` statement; see `Producer.transaction`."""
-        return AsyncTransaction(self)
+        return AsyncTransaction(self, consumer)
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
         return await self._partitions_for(topic).within(timeout)

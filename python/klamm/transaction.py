@@ -3,12 +3,15 @@
 A transaction either commits all its records and offsets, or discards all of them.
 
     with klamm.Producer("localhost:9092", transactional_id="orders-1") as producer:
-        with producer.transaction() as tx:
-            tx.send("invoices", b"...")
-            tx.commit_offsets(consumer)
+        producer.init_transactions()
+        while records := consumer.poll():
+            with producer.transaction(consumer) as tx:
+                for record in records:
+                    tx.send("invoices", record.value)
 
-The transaction commits at the end of the block, and aborts if the block raises an exception. A consumer with
-`isolation_level="read_committed"` reads only committed records. KIP-98 describes the protocol of transactions. From
+The transaction commits at the end of the block, and aborts if the block raises an exception. After an abort, the
+consumer reads the records of the transaction again. A consumer with `isolation_level="read_committed"` reads only
+committed records. KIP-98 describes the protocol of transactions. From
 Kafka 4.0 on, brokers add partitions to a transaction automatically, and raise the producer epoch with every transaction
 (KIP-890). The core keeps the state of a transaction.
 """
@@ -20,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic
 
 from klamm._klamm import ConsumerCore, ProducerCore
+from klamm.arguments import boolean
 from klamm.errors import ArgumentError, ConfigError, KafkaError
 from klamm.hints import hints_for_other_clients
 from klamm.hooks import K_contra, V_contra
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
     from klamm.consumer import AsyncConsumer, Consumer
     from klamm.consumer_base import _Consumer
     from klamm.producer import AsyncProducer, Producer
-    from klamm.record import OffsetAndMetadata, TopicPartition
+    from klamm.record import OffsetAndMetadata, OffsetToCommit, TopicPartition
 
 __all__ = ["AsyncTransaction", "GroupMetadata", "Transaction"]
 
@@ -86,20 +90,37 @@ class TransactionalProducer(Waiting, ProducerCore[K_contra, V_contra]):
 class _Transaction(Waiting, Generic[K_contra, V_contra]):
     """The base class of `Transaction` and `AsyncTransaction`."""
 
-    def __init__(self, producer: TransactionalProducer[K_contra, V_contra]) -> None:
+    def __init__(
+        self,
+        producer: TransactionalProducer[K_contra, V_contra],
+        consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any] | None = None,
+    ) -> None:
+        if consumer is not None:
+            _group_of(consumer)  # raises if the consumer does not fit
         self._producer = producer
+        # The consumer whose offsets the end of the block commits, or None.
+        self._consumer = consumer
+        # The groups whose offsets the block has committed itself.
+        self._groups: set[str] = set()
         self._is_open = False
         # The pending result of a commit or abort, and True for a commit.
         self._ending: tuple[Pending[None], bool] | None = None
 
     async def _begin(self) -> None:
-        earlier = self._producer._last_end
-        if earlier is not None and not earlier.done():
-            with suppress(KafkaError):  # the call that started this commit or abort was interrupted
-                await self._wait(earlier)
-        await self._wait(self._producer._start_transactions())
-        self._producer._begin_transaction()
+        if self._consumer is not None:
+            self._producer._bind_consumer(self._consumer)
+        try:
+            earlier = self._producer._last_end
+            if earlier is not None and not earlier.done():
+                with suppress(KafkaError):  # the call that started this commit or abort was interrupted
+                    await self._wait(earlier)
+            await self._wait(self._producer._start_transactions())
+            self._producer._begin_transaction()
+        except BaseException:
+            self._producer._rewind_consumers()  # the records that the consumers returned are in no transaction
+            raise
         self._is_open, self._ending = True, None
+        self._groups.clear()
 
     async def _commit(self, timeout: float | None) -> None:
         if self._is_open:
@@ -123,8 +144,9 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
             raise ConfigError(
                 "this transaction is not open", hint="use `with producer.transaction()` for each transaction"
             )
+        offsets = self._processed_offsets() if commit else None
         try:
-            pending = self._producer._end_transaction(commit)
+            pending = self._producer._end_transaction(commit, offsets)
         except KafkaError:
             # This error explains why records failed, so closing the producer does not report them again.
             self._producer._failures(True)
@@ -133,12 +155,23 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
         self._producer._last_end = pending
         return pending
 
+    def _processed_offsets(self) -> tuple[GroupMetadata, list[OffsetToCommit], ConsumerCore[Any, Any]] | None:
+        """Return the offsets of the transaction's consumer, unless the block has committed offsets of its group."""
+        if self._consumer is None:
+            return None
+        group = _group_of(self._consumer)
+        if group.group_id in self._groups:
+            return None
+        return group, self._consumer._offsets_to_commit(), self._consumer
+
     async def _wait_for_end(self, pending: Pending[None], timeout: float | None) -> None:
         try:
             await self._wait(pending, timeout)
         finally:
             if pending.done():
                 self._ending = None
+            else:
+                self._producer._hold_consumers()
             # The transaction's error covers failed records, and after an abort, failed records are expected.
             self._producer._failures(True)
 
@@ -147,7 +180,13 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
         if not self._is_open and (self._ending is None or not self._ending[1]):
             return
         if kind is None:
-            await self._commit(None)
+            try:
+                await self._commit(None)
+            except BaseException:
+                if self._is_open:  # the commit has not started
+                    with suppress(KafkaError):
+                        self._end_transaction(commit=False)
+                raise
             return
         with suppress(KafkaError):  # the exception that ends the block takes precedence
             if issubclass(kind, Exception):
@@ -159,6 +198,7 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
         self,
         consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any] | GroupMetadata,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None,
+        rewind: bool,
     ) -> Pending[None]:
         if isinstance(consumer, GroupMetadata):
             group = consumer
@@ -167,17 +207,12 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
                     "a GroupMetadata has no offsets", hint="pass offsets as well, or pass the consumer itself"
                 )
         else:
-            if not isinstance(consumer, ConsumerCore):
-                raise ArgumentError(
-                    f"commit_offsets needs a Consumer or a GroupMetadata, not {type(consumer).__name__}",
-                    hint="call tx.commit_offsets(consumer)",
-                )
-            group = group_metadata(consumer)
-            if consumer._auto_commits:
-                raise ConfigError(
-                    "the consumer commits its offsets automatically, even if the transaction aborts",
-                    hint="create the consumer with enable_auto_commit=False",
-                )
+            group = _group_of(consumer)
+            # The consumer is bound before the commit can fail, so that it also goes back if the commit fails.
+            if boolean("rewind", rewind):
+                self._producer._bind_consumer(consumer)
+            else:
+                self._producer._release_consumer(consumer)
         if offsets is None:
             checked_offsets = consumer._offsets_to_commit()  # type: ignore[union-attr]
         else:
@@ -186,7 +221,10 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
                 raise ConfigError(
                     "offsets in a transaction cannot have a timestamp_ms", hint="remove timestamp_ms from the offsets"
                 )
-        return self._producer._commit_offsets(group, checked_offsets)
+        member = None if isinstance(consumer, GroupMetadata) else consumer
+        pending = self._producer._commit_offsets(group, checked_offsets, member)
+        self._groups.add(group.group_id)
+        return pending
 
     def __repr__(self) -> str:
         return f"<klamm.{type(self).__name__} of {self._producer!r}, {'open' if self._is_open else 'not open'}>"
@@ -204,8 +242,12 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
             tx.commit_offsets(consumer)
     """
 
-    def __init__(self, producer: Producer[K_contra, V_contra]) -> None:
-        super().__init__(producer)
+    def __init__(
+        self,
+        producer: Producer[K_contra, V_contra],
+        consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any] | None = None,
+    ) -> None:
+        super().__init__(producer, consumer)
         self.send = producer.send
         self.send_nowait = producer.send_nowait
         self.send_many = producer.send_many
@@ -216,14 +258,22 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
         consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any] | GroupMetadata,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
         timeout: float | None = None,
+        *,
+        rewind: bool = True,
     ) -> None:
         """Commit offsets of a consumer group together with the transaction (KIP-447).
+
+        From this call on, the consumer belongs to the transactions of the producer. If this transaction or a later
+        transaction of the producer aborts, the consumer returns to the offsets of the last committed transaction, and
+        reads the records again. A GroupMetadata names no consumer, so the program must seek itself.
 
         Args:
             consumer: A consumer with a group and `enable_auto_commit=False`, or its `group_metadata()`.
             offsets: Dict from partition to the offset of the next record to read. By default, the transaction commits
                 the offset after the last record that the consumer returned from each partition.
             timeout: Seconds to wait. `None` waits without limit.
+            rewind: Whether the consumer returns to the last committed offsets after an abort. With False, the program
+                must seek itself, or close the consumer.
 
         Raises:
             BrokerError: The group coordinator rejected the offsets, for example because the consumer is no longer a
@@ -232,7 +282,7 @@ class Transaction(Blocking, _Transaction[K_contra, V_contra]):
             ConfigError: The consumer commits automatically or has no group, or an offset is negative.
             KafkaTimeoutError: The timeout passed.
         """
-        run(self._wait(self._offsets(consumer, offsets), timeout))
+        run(self._wait(self._offsets(consumer, offsets, rewind), timeout))
 
     def commit(self, timeout: float | None = None) -> None:
         """Wait until brokers have acknowledged all records of the transaction, and commit it.
@@ -278,8 +328,12 @@ class AsyncTransaction(Asyncio, _Transaction[K_contra, V_contra]):
             await tx.commit_offsets(consumer)
     """
 
-    def __init__(self, producer: AsyncProducer[K_contra, V_contra]) -> None:
-        super().__init__(producer)
+    def __init__(
+        self,
+        producer: AsyncProducer[K_contra, V_contra],
+        consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any] | None = None,
+    ) -> None:
+        super().__init__(producer, consumer)
         self.send = producer.send
         self.send_nowait = producer.send_nowait
         self.send_many = producer.send_many
@@ -290,8 +344,10 @@ class AsyncTransaction(Asyncio, _Transaction[K_contra, V_contra]):
         consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any] | GroupMetadata,
         offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
         timeout: float | None = None,
+        *,
+        rewind: bool = True,
     ) -> None:
-        await self._wait(self._offsets(consumer, offsets), timeout)
+        await self._wait(self._offsets(consumer, offsets, rewind), timeout)
 
     async def commit(self, timeout: float | None = None) -> None:
         await self._commit(timeout)
@@ -302,6 +358,22 @@ class AsyncTransaction(Asyncio, _Transaction[K_contra, V_contra]):
     async def __aenter__(self) -> Self:
         await self._begin()
         return self
+
+
+def _group_of(consumer: Consumer[Any, Any] | AsyncConsumer[Any, Any]) -> GroupMetadata:
+    """Return the GroupMetadata of a consumer. Raise an error if a transaction cannot commit the consumer's offsets."""
+    if not isinstance(consumer, ConsumerCore):
+        raise ArgumentError(
+            f"a transaction commits the offsets of a Consumer or a GroupMetadata, not of {type(consumer).__name__}",
+            hint="call producer.transaction(consumer) or tx.commit_offsets(consumer)",
+        )
+    group = group_metadata(consumer)
+    if consumer._auto_commits:
+        raise ConfigError(
+            "the consumer commits its offsets automatically, even if the transaction aborts",
+            hint="create the consumer with enable_auto_commit=False",
+        )
+    return group
 
 
 def group_metadata(consumer: _Consumer[Any, Any]) -> GroupMetadata:

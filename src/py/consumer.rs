@@ -38,7 +38,7 @@ pub(super) type PartitionTuple = (String, i32);
 pub(super) struct ConsumerCore {
     pub(super) client: Arc<client::Consumer>,
     max_poll_records: usize,
-    buffer: Mutex<DeliveryBuffer>,
+    pub(super) buffer: Arc<Mutex<DeliveryBuffer>>,
     pub(super) commits: Commits,
     /// The rebalance listener.
     pub(super) listener: Mutex<Option<Py<PyAny>>>,
@@ -140,7 +140,7 @@ impl ConsumerCore {
         let this = Self {
             client,
             max_poll_records: config.max_poll_records(),
-            buffer: Mutex::default(),
+            buffer: Arc::default(),
             commits: Commits::default(),
             listener: Mutex::default(),
             defers: AtomicBool::new(false),

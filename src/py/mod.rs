@@ -42,6 +42,7 @@ mod record;
 mod records;
 mod scram;
 mod share_consumer;
+mod transaction;
 mod wait_source;
 
 /// The contents of `klamm._klamm`.

@@ -9,12 +9,14 @@ use super::arrow::{ArrowRows, RowCursor};
 use super::bytes_like::{BytesLike, Header, Headers, Items};
 use super::client::ClientCore;
 use super::commits::OffsetToCommit;
+use super::consumer::ConsumerCore;
 use super::deadline::{Deadline, wait_for};
 use super::error::{argument, exception, raise};
 use super::event_loop;
 use super::login_mailbox;
 use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
+use super::transaction::{BoundConsumers, ConsumerOffsets, GroupMetadata};
 use super::wait_source::BufferRoom;
 use super::{arguments, config};
 use crate::api::ErrorCode;
@@ -35,6 +37,8 @@ pub(super) struct ProducerCore {
     close_timeout: f64,
     /// Failures of records without a Delivery that `flush` has not raised yet.
     failures: Mutex<Vec<Failure>>,
+    /// The consumers whose offsets the transactions commit.
+    consumers: BoundConsumers,
 }
 
 impl ProducerCore {
@@ -139,7 +143,8 @@ impl ProducerCore {
         let close_timeout = config.close_timeout().as_secs_f64();
         let failures = Mutex::default();
         let base = ClientCore::new(client.clone(), "a producer", servers, log_target);
-        Ok(PyClassInitializer::from(base).add_subclass(Self { client, on_error, close_timeout, failures }))
+        let consumers = BoundConsumers::new(client.clone());
+        Ok(PyClassInitializer::from(base).add_subclass(Self { client, on_error, close_timeout, failures, consumers }))
     }
 
     /// Sends a record.
@@ -394,19 +399,56 @@ impl ProducerCore {
     /// Opens a transaction.
     #[pyo3(name = "_begin_transaction")]
     fn begin_transaction(&self) -> PyResult<()> {
-        Ok(self.client.begin_transaction()?)
+        self.client.begin_transaction()?;
+        self.consumers.begin();
+        Ok(())
     }
 
-    /// Commits or aborts the transaction.
-    #[pyo3(name = "_end_transaction", signature = (commit))]
-    fn end_transaction(&self, commit: bool) -> PyResult<Pending> {
-        self.call("end of the transaction", |client| client.end_transaction(commit))
+    /// Binds a consumer to the transactions of this producer. The consumer returns to the records of each transaction
+    /// that aborts.
+    #[pyo3(name = "_bind_consumer", signature = (consumer))]
+    fn bind_consumer(&self, consumer: &ConsumerCore) {
+        self.consumers.bind(&consumer.client, &consumer.buffer);
+    }
+
+    /// Releases a consumer from the transactions of this producer.
+    #[pyo3(name = "_release_consumer", signature = (consumer))]
+    fn release_consumer(&self, consumer: &ConsumerCore) {
+        self.consumers.unbind(&consumer.client);
+    }
+
+    /// Makes the bound consumers return to their uncommitted records, because no transaction will commit their offsets.
+    #[pyo3(name = "_rewind_consumers")]
+    fn rewind_consumers(&self) {
+        self.consumers.rewind();
+    }
+
+    /// Makes the bound consumers wait until the result of the running commit is known.
+    #[pyo3(name = "_hold_consumers")]
+    fn hold_consumers(&self) {
+        self.consumers.hold();
+    }
+
+    /// Commits or aborts the transaction. First adds the offsets of a consumer, if there are any.
+    #[pyo3(name = "_end_transaction", signature = (commit, offsets=None))]
+    fn end_transaction(&self, commit: bool, offsets: Option<ConsumerOffsets>) -> PyResult<Pending> {
+        if let Some((group, offsets, consumer)) = offsets {
+            // If the producer cannot add the offsets, then the end of the transaction fails with the same error.
+            let _ = self.consumers.commit_offsets(group, offsets, Some(consumer.get()));
+        }
+        let pending = self.client.end_transaction(commit);
+        if !commit || pending.is_err() {
+            self.consumers.rewind();
+        }
+        let pending = if commit { self.consumers.follow(pending?) } else { pending? };
+        Ok(Pending::empty("end of the transaction", self.any(), pending))
     }
 
     /// Aborts the open transaction. Returns None if none is open.
     #[pyo3(name = "_abort_transaction")]
     fn abort_transaction(&self) -> Option<Pending> {
         let abort = self.client.abort_transaction()?;
+        self.consumers.rewind();
         Some(Pending::empty("end of the transaction", self.any(), abort))
     }
 
@@ -417,16 +459,15 @@ impl ProducerCore {
     }
 
     /// Adds a group's offsets to the transaction.
-    #[pyo3(name = "_commit_offsets", signature = (group, offsets))]
-    fn commit_offsets(&self, group: GroupMetadata, offsets: Vec<OffsetToCommit>) -> PyResult<Pending> {
-        let group = client::GroupMetadata {
-            group: group.group_id,
-            generation: group.generation_id,
-            member: group.member_id,
-            instance: group.group_instance_id,
-        };
-        let offsets = offsets.into_iter().map(Into::into).collect();
-        self.call("commit of offsets in the transaction", |client| client.commit_offsets(group, offsets))
+    #[pyo3(name = "_commit_offsets", signature = (group, offsets, consumer=None))]
+    fn commit_offsets(
+        &self,
+        group: GroupMetadata,
+        offsets: Vec<OffsetToCommit>,
+        consumer: Option<Py<ConsumerCore>>,
+    ) -> PyResult<Pending> {
+        let pending = self.consumers.commit_offsets(group, offsets, consumer.as_ref().map(Py::get))?;
+        Ok(Pending::empty("commit of offsets in the transaction", self.any(), pending))
     }
 
     /// Returns the partitions of a topic.
@@ -454,6 +495,9 @@ impl ProducerCore {
         let timeout = if waiting.is_ok() { timeout } else { Some(0.0) };
         let end = Deadline::after(timeout);
         let abort = self.client.abort_transaction();
+        if abort.is_some() {
+            self.consumers.rewind();
+        }
         let aborted = abort.map_or(Ok(true), |abort| wait_for(py, end, |slice| abort.wait(slice)));
         let is_flushed = aborted.and_then(|_| wait_for(py, end, |slice| flush.wait(slice)));
         let unsent = self.client.outstanding();
@@ -556,15 +600,6 @@ impl ProducerCore {
         }
         Ok(())
     }
-}
-
-/// A `klamm.transaction.GroupMetadata`.
-#[derive(FromPyObject)]
-struct GroupMetadata {
-    group_id: String,
-    generation_id: i32,
-    member_id: String,
-    group_instance_id: Option<String>,
 }
 
 /// Consecutive rows for the same topic.
