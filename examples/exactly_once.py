@@ -2,8 +2,9 @@
 
     python examples/exactly_once.py localhost:9092 lines lengths --until-end
 
-The program processes each batch of records in one transaction, which also commits the consumer's offsets. You can kill the program at
-any moment and start it again. It then continues after the last committed transaction. Consumers with
+The program processes each batch of records in one transaction, which also commits the consumer's offsets. If a transaction aborts, the
+program reads its records again. You can kill the program at any moment and start it again. It then continues after the last
+committed transaction. Consumers with
 `isolation_level="read_committed"` do not see records of transactions that were not committed.
 """
 
@@ -42,13 +43,17 @@ def main() -> None:
         done = 0
         while not args.until_end or any(consumer.position(tp) < ends[tp] for tp in partitions):
             records = consumer.poll(timeout=1)
-            if records:
-                with producer.transaction() as tx:
+            if not records:
+                continue
+            try:
+                with producer.transaction(consumer) as tx:  # commits the records and the consumer's offsets
                     for record in records:
                         tx.send_nowait(args.target, b"%d" % len(record.value or b""), key=record.value)
-                    tx.commit_offsets(consumer)
-                done += len(records)
-                print(f"{done:,} records", flush=True)
+            except klamm.TransactionAbortedError as error:
+                print(f"aborted, reading the records again: {error}", flush=True)  # the consumer has gone back
+                continue
+            done += len(records)
+            print(f"{done:,} records", flush=True)
 
 
 if __name__ == "__main__":

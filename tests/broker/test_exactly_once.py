@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import klamm
+from klamm.testing import DevBroker
 from settled import wait_until_settled
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "exactly_once.py"
@@ -39,6 +40,26 @@ def test_the_example_copies_each_record_once_however_often_it_is_killed(broker, 
                 pass
             process.kill()
             process.wait()
+    finish(command, broker, target)
+
+
+@pytest.mark.parametrize("api", ["TxnOffsetCommit", "EndTxn", "Produce"])
+def test_the_example_copies_each_record_once_after_an_abort_and_a_kill(topic, api):
+    with DevBroker() as broker:
+        source, target = f"{topic}-in", f"{topic}-out"
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send_many(source, [b"%d" % number for number in range(RECORDS)])
+        broker.fail_next(api, error="TRANSACTION_ABORTABLE", topic=target if api == "Produce" else None)
+        command = [sys.executable, str(EXAMPLE), broker.bootstrap_servers, source, target, "--until-end"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout.readline().startswith("aborted")
+            assert process.stdout.readline() == "500 records\n"
+            process.kill()
+        finish(command, broker, target)
+
+
+def finish(command, broker, target):
+    """Run the example until the end, and check that it has written each record once."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     wait_until_settled(broker.bootstrap_servers, target)
