@@ -89,6 +89,7 @@ _SMALL_KAFKA = {
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.num.partitions": 4,
     "transaction.state.log.min.isr": 1,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,  # 10 s by default
     "share.coordinator.state.topic.replication.factor": 1,
     "share.coordinator.state.topic.num.partitions": 4,
     "share.coordinator.state.topic.min.isr": 1,

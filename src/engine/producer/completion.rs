@@ -25,6 +25,13 @@ const IDEMPOTENT_WRITE: &str = "ask an administrator for an ACL that allows IDEM
 impl<D> Producer<D> {
     /// Fails a batch for good. If the batch had a sequence number, it leaves a gap, and the producer needs a new epoch.
     fn fail(&mut self, now: Time, topic: usize, partition: usize, batch: Batch<D>, error: Error) {
+        let error = match &self.transactions {
+            Some(transactions) => {
+                let ends_producer = error.code() == Some(ErrorCode::PRODUCER_FENCED);
+                transactions.explained(error, ends_producer)
+            }
+            None => error,
+        };
         self.note_failure(now, topic, partition, &batch, &error);
         self.complete(topic, partition, batch, Err(error));
         self.apply_transaction_effects();

@@ -157,6 +157,11 @@ fn is_abortable(code: ErrorCode) -> bool {
     )
 }
 
+/// Returns whether a code means that another epoch has replaced the producer's epoch.
+fn is_fencing(code: ErrorCode) -> bool {
+    matches!(code, ErrorCode::INVALID_PRODUCER_EPOCH | ErrorCode::PRODUCER_FENCED)
+}
+
 fn aborted(why: &str) -> Error {
     Error::new(ErrorKind::Aborted, format!("transaction was aborted{why}"))
 }
@@ -292,6 +297,11 @@ impl Transactions {
     pub fn accepts(&self) -> Result<(), Error> {
         match &self.state {
             State::Open => Ok(()),
+            State::Failed(e) if e.kind() != ErrorKind::Aborted => {
+                let hint = e.hint().unwrap_or("leave the block of the transaction, and start the next transaction");
+                Err(Error::because(ErrorKind::Aborted, "transaction has failed, and can only be aborted", e)
+                    .with_hint(hint))
+            }
             _ => Err(self
                 .misuse("no transaction is open", "a producer with transactional.id sends in `with p.transaction()`")),
         }
@@ -465,11 +475,46 @@ impl Transactions {
         } else if error.is_retriable() || error.kind() == ErrorKind::Decode || self.is_redundant_abort(code) {
             // The result is unknown if the response cannot be decoded. Repeating is safe for every request.
             self.retry_at = now + self.backoff.next_wait();
+        } else if self.has_lost_transaction(&step, code) {
+            self.fail(&self.explained(error, false));
         } else if is_abortable(code) && (step != Step::End || matches!(self.state, State::Committing)) {
             self.fail(&error);
         } else {
-            self.fail_fatally(&error);
+            self.fail_fatally(&self.explained(error, true));
         }
+    }
+
+    /// Returns whether the coordinator may have aborted the transaction because of its timeout, and an abort shows
+    /// whether the producer can continue. Under version 2, the abort of a transaction that has timed out returns a new
+    /// epoch. If another producer has fenced this producer, the abort fails.
+    fn has_lost_transaction(&self, step: &Step, code: ErrorCode) -> bool {
+        let has_ended = matches!(step, Step::CommitOffsets) && is_fencing(code);
+        let was_aborted = *step == Step::End && code == ErrorCode::INVALID_TXN_STATE;
+        self.version2 && (has_ended || (was_aborted && matches!(self.state, State::Committing)))
+    }
+
+    /// Adds the timeout of the transaction to an error that the timeout may have caused. Under version 2, the producer
+    /// can start the next transaction, unless the error ends the producer.
+    pub fn explained(&self, error: Error, ends_producer: bool) -> Error {
+        let may_be_timeout = |code| is_fencing(code) || code == ErrorCode::INVALID_TXN_STATE;
+        if !self.begun || !error.code().is_some_and(may_be_timeout) {
+            return error;
+        }
+        let reason = format!("{}, or another producer uses the same transactional.id", self.too_long());
+        if self.version2 && !ends_producer {
+            let hint = "start the next transaction; if it fails with PRODUCER_FENCED, give each instance its own transactional.id";
+            return Error::because(ErrorKind::Aborted, reason, &error).with_hint(hint);
+        }
+        let hint = "create a new producer with the same transactional.id, and increase transaction.timeout.ms or send \
+                    fewer records in a transaction; give each instance its own transactional.id";
+        error.clone().with_message(format!("{reason}: {}", error.message())).with_hint(hint)
+    }
+
+    fn too_long(&self) -> String {
+        format!(
+            "transaction was open for longer than transaction.timeout.ms ({} ms)",
+            self.settings.timeout.as_millis()
+        )
     }
 
     /// Returns whether the coordinator requires an abort that is already in progress, or that has nothing to abort.
@@ -485,6 +530,13 @@ impl Transactions {
     /// Finishes the transaction. After a gap in the sequence numbers, requests a new epoch.
     fn finish(&mut self) {
         let result = match std::mem::replace(&mut self.state, State::Ready) {
+            State::Aborting(Some(why)) if why.kind() == ErrorKind::Aborted && why.cause().is_some() => {
+                // The coordinator accepts the abort of a producer that was not fenced, so only the timeout is left.
+                let reason = format!("{}, so its coordinator aborted it", self.too_long());
+                let hint =
+                    "retry the transaction; send fewer records in a transaction, or increase transaction.timeout.ms";
+                Err(Error::because(ErrorKind::Aborted, reason, why.cause().unwrap_or(&why)).with_hint(hint))
+            }
             State::Aborting(Some(why)) => {
                 let error = aborted(&format!(": {}", why.message_with_broker())).caused_by(&why);
                 Err(error.with_hint(
