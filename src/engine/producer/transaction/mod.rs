@@ -140,21 +140,44 @@ pub enum InFlight {
     Unreported,
 }
 
-/// Returns whether aborting the transaction recovers from an error of a coordinator.
-fn is_abortable(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::UNKNOWN_PRODUCER_ID
-            | ErrorCode::TRANSACTION_ABORTABLE
-            | ErrorCode::TOPIC_AUTHORIZATION_FAILED
-            | ErrorCode::OPERATION_NOT_ATTEMPTED
-            | ErrorCode::GROUP_AUTHORIZATION_FAILED
-            | ErrorCode::FENCED_INSTANCE_ID
-            | ErrorCode::UNKNOWN_MEMBER_ID
-            | ErrorCode::ILLEGAL_GENERATION
-            | ErrorCode::STALE_MEMBER_EPOCH
-            | ErrorCode::OFFSET_METADATA_TOO_LARGE
-    )
+/// Returns whether aborting the transaction recovers from an error of a coordinator. `docs/reference/error-handling.md`
+/// compares the choices with those of Java's producer.
+fn is_abortable(step: &Step, code: ErrorCode) -> bool {
+    match step {
+        Step::Init => false,
+        Step::Coordinator => code == ErrorCode::TRANSACTION_ABORTABLE,
+        Step::End => matches!(code, ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::TRANSACTION_ABORTABLE),
+        Step::Offsets | Step::GroupCoordinator => matches!(
+            code,
+            ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::TRANSACTION_ABORTABLE | ErrorCode::GROUP_AUTHORIZATION_FAILED
+        ),
+        Step::CommitOffsets => matches!(
+            code,
+            ErrorCode::UNKNOWN_PRODUCER_ID
+                | ErrorCode::TRANSACTION_ABORTABLE
+                | ErrorCode::TOPIC_AUTHORIZATION_FAILED
+                | ErrorCode::GROUP_AUTHORIZATION_FAILED
+                | ErrorCode::FENCED_INSTANCE_ID
+                | ErrorCode::UNKNOWN_MEMBER_ID
+                | ErrorCode::ILLEGAL_GENERATION
+                | ErrorCode::STALE_MEMBER_EPOCH
+                | ErrorCode::FENCED_MEMBER_EPOCH
+                | ErrorCode::REBALANCE_IN_PROGRESS
+                | ErrorCode::GROUP_ID_NOT_FOUND
+                | ErrorCode::OFFSET_METADATA_TOO_LARGE
+        ),
+        // Unknown errors of partitions do not end the producer.
+        Step::Partitions(_) => {
+            !is_fencing(code)
+                && !matches!(
+                    code,
+                    ErrorCode::NONE
+                        | ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+                        | ErrorCode::INVALID_TXN_STATE
+                        | ErrorCode::INVALID_PRODUCER_ID_MAPPING
+                )
+        }
+    }
 }
 
 /// Returns whether a code means that another epoch has replaced the producer's epoch.
@@ -477,7 +500,7 @@ impl Transactions {
             self.retry_at = now + self.backoff.next_wait();
         } else if self.has_lost_transaction(&step, code) {
             self.fail(&self.explained(error, false));
-        } else if is_abortable(code) && (step != Step::End || matches!(self.state, State::Committing)) {
+        } else if is_abortable(&step, code) && (step != Step::End || matches!(self.state, State::Committing)) {
             self.fail(&error);
         } else {
             self.fail_fatally(&self.explained(error, true));

@@ -223,6 +223,7 @@ impl Transactions {
 /// Returns the most severe code: first codes that end the producer, then codes that end the transaction, then retriable
 /// codes. OPERATION_NOT_ATTEMPTED comes last, because it only means that the broker rejected another partition.
 fn worst(codes: impl Iterator<Item = ErrorCode>) -> ErrorCode {
+    let is_abortable = |code| is_abortable(&Step::Partitions(Vec::new()), code);
     let rank =
         |code: &ErrorCode| (*code == ErrorCode::OPERATION_NOT_ATTEMPTED, code.is_retriable(), is_abortable(*code));
     codes.filter(|code| code.is_error()).min_by_key(rank).unwrap_or(ErrorCode::NONE)
