@@ -204,3 +204,17 @@ def test_wrong_options_are_refused_before_the_query_starts(dev, topic, tmp_path)
 def test_a_batch_write_with_half_a_version_is_refused(dev, topic, wrong, message):
     with pytest.raises(AnalysisException, match=message):
         dev.write(dev.spark.range(1).selectExpr("'v' value"), topic=topic, **EXACTLY_ONCE, **wrong)
+
+
+def test_settings_for_delegation_tokens_are_refused(spark):
+    name = "spark.kafka.clusters.main.auth.bootstrap.servers"
+    rows = spark.readStream.format("rate").load().selectExpr("cast(value as string) value")
+    spark.conf.set(name, "localhost:9092")
+    try:
+        with pytest.raises(ConfigError, match=f"'{name}', but klamm does not use Spark's delegation tokens"):
+            klamm.spark.register(spark)
+        with pytest.raises(ConfigError, match=name):
+            klamm.spark.write_stream(rows, {"kafka.bootstrap.servers": "localhost:9092", "topic": "t"})
+    finally:
+        spark.conf.unset(name)
+    klamm.spark.register(spark)

@@ -17,7 +17,7 @@ The modules, in the order in which Spark's calls and the data pass through them:
 * `lookup` and `offsets` find the offsets to read; `filters` narrows the offsets; `read` and `stream` plan tasks and
   read records; `columns` converts batches
 * `write` and `exactly_once` write rows; `foreach` writes streams in every output mode
-* `clients` caches the Kafka clients of a worker
+* `clients` caches the Kafka clients of a worker; `session` checks the settings of a Spark session
 """
 
 from __future__ import annotations
@@ -58,12 +58,19 @@ def register(spark: SparkSession) -> None:
     Args:
         spark: The session.
 
+    Raises:
+        ConfigError: The session sets `spark.kafka.clusters.*`. Spark's connector uses these settings for delegation
+            tokens, and klamm does not support them.
+
     Example:
         klamm.spark.register(spark)
         frame = spark.read.format("klamm").options(**{"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}).load()
     """
     from pyspark.errors import AnalysisException
 
+    from klamm.spark.session import check_session
+
+    check_session(spark)
     try:
         spark.dataSource.register(KlammDataSource)
     except AnalysisException as error:  # Spark 4.0 raises an error if the session has already found the package

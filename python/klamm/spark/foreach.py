@@ -19,6 +19,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from klamm.errors import ConfigError
 from klamm.spark import clients
 from klamm.spark.options import write_options
+from klamm.spark.session import check_session
 from klamm.spark.settings import Settings
 from klamm.spark.source import KlammDataSource
 from klamm.spark.write import columns_of
@@ -59,12 +60,14 @@ def write_stream(
         The query, which is already running.
 
     Raises:
-        ConfigError: An option is unknown, missing or invalid, or a column has the wrong type.
+        ConfigError: An option is unknown, missing or invalid, a column has the wrong type, or the session has a setting
+            that klamm does not support.
 
     Example:
         options = {"kafka.bootstrap.servers": "localhost:9092", "topic": "totals", "checkpointLocation": "checkpoint"}
         query = klamm.spark.write_stream(totals, options, output_mode="update")
     """
+    check_session(frame.sparkSession)
     settings = _as_settings(options, more)
     checkpoint = settings.pop("checkpointlocation", None)
     function = _ForeachBatch(settings)
