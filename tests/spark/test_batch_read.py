@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 
+import pyspark
 import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as F
@@ -161,6 +162,36 @@ def test_create_table_loses_its_options_and_says_so(dev, topic, where):
         dev.spark.sql(
             f"CREATE TABLE lost USING klamm {where} ('kafka.bootstrap.servers' '{dev.bootstrap}', 'subscribe' '{topic}')"
         )
+
+
+def test_a_table_with_a_schema_says_why_it_cannot_be_read(spark):
+    spark.sql("CREATE TABLE lost (value binary) USING klamm TBLPROPERTIES ('kafka.bootstrap.servers' 'h:1')")
+    try:
+        with pytest.raises(AnalysisException, match="CREATE TEMP VIEW"):
+            spark.table("lost").collect()
+    finally:
+        spark.sql("DROP TABLE lost")
+
+
+def test_a_frame_and_a_view_keep_their_end_until_they_are_made_again(kafka, topic):
+    kafka.create(topic)
+    kafka.numbers(topic, range(5))
+    view = f"OR REPLACE TEMP VIEW kept USING klamm OPTIONS (`kafka.bootstrap.servers` '{kafka.bootstrap}', subscribe '{topic}')"
+
+    def counts():
+        return frame.count(), kafka.spark.table("kept").count()
+
+    try:
+        frame = kafka.read(subscribe=topic)
+        kafka.spark.sql(f"CREATE {view}")
+        assert counts() == (5, 5)
+        kafka.numbers(topic, range(5, 8))
+        assert counts() == ((8, 8) if pyspark.__version__ < "4.1" else (5, 5))
+        frame = kafka.read(subscribe=topic)
+        kafka.spark.sql(f"CREATE {view}")
+        assert counts() == (8, 8)
+    finally:
+        kafka.spark.sql("DROP VIEW IF EXISTS kept")
 
 
 def test_sql_reads_through_a_view(kafka, topic):
