@@ -234,6 +234,17 @@ def test_a_coordinator_that_moves_is_found_again(cluster, api, error):
     assert looked_up == (1 if error == "COORDINATOR_LOAD_IN_PROGRESS" else 2)
 
 
+@pytest.mark.parametrize("api", ["ConsumerGroupDescribe", "ShareGroupDescribe", "StreamsGroupDescribe"])
+def test_a_type_of_group_that_brokers_have_switched_off_has_no_groups(cluster, api):
+    with klamm.Admin(cluster.bootstrap_servers) as admin:
+        cluster.fail_next(api, error="UNSUPPORTED_VERSION", times=None)
+        for call in (lambda: admin.describe_groups(["missing"]), lambda: admin.remove_group_members("missing")):
+            with pytest.raises(GroupIdNotFoundError, match="describe group 'missing'"):
+                call()
+        assert admin.group_lag("missing") == {}
+        assert admin.describe_groups(["g"])["g"].state == "Empty"
+
+
 def test_a_coordinator_that_dies_is_followed(cluster):
     with klamm.Admin(cluster.bootstrap_servers) as admin:
         coordinator = admin.describe_groups(["g"])["g"].coordinator

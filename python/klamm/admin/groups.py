@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from klamm._klamm import decode_prefix
+from klamm._klamm import broker_error, decode_prefix
 from klamm.admin.calls import GROUP, NO_OPERATIONS, Calls, collect, refusal
 from klamm.admin.topics import operations_in
 from klamm.arguments import boolean, list_of_str, optional_string, string
@@ -337,19 +337,22 @@ def _listed(response: Fields | KafkaError) -> list[GroupListing] | KafkaError:
 def _found(response: Fields | KafkaError, group: str, *, first: bool) -> Fields | KafkaError:
     """Return the group that a response describes, or the error of the response.
 
-    If the broker does not support the API for this type of group, the error says that the group does not exist.
+    If the broker does not support the API or this type of group, the error says that the group does not exist. Kafka
+    4.1 has StreamsGroupDescribe, but by default returns UNSUPPORTED_VERSION for each group.
     """
     tried = f"describe group {group!r}"
     missing = {"errorCode": GroupIdNotFoundError.code}
-    if isinstance(response, UnsupportedVersionError) and not first:
-        return refusal(missing, tried) or response
+    result: Fields | KafkaError
     if isinstance(response, KafkaError):
-        return response
-    found: Fields = next((each for each in response["groups"] if each["groupId"] == group), missing)
-    # Before version 6 of DescribeGroups, a group that does not exist or is not classic has the state "Dead".
-    if found.get("groupState") == "Dead" and first:
-        found = missing
-    return refusal(found, tried) or {**found, "broker": response["broker"]}
+        result = response
+    else:
+        found: Fields = next((each for each in response["groups"] if each["groupId"] == group), missing)
+        # Before version 6 of DescribeGroups, a group that does not exist or is not classic has the state "Dead".
+        if found.get("groupState") == "Dead" and first:
+            found = missing
+        result = refusal(found, tried) or {**found, "broker": response["broker"]}
+    is_other_type = isinstance(result, UnsupportedVersionError) and not first
+    return broker_error(GroupIdNotFoundError.code, tried) if is_other_type else result
 
 
 def _deleted(group: str, response: Fields | KafkaError) -> KafkaError | None:
