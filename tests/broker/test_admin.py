@@ -32,6 +32,7 @@ from klamm.errors import (
     InvalidPartitionsError,
     InvalidTopicExceptionError,
     InvalidUpdateVersionError,
+    KafkaTimeoutError,
     LogDirNotFoundError,
     NetworkError,
     NoReassignmentInProgressError,
@@ -336,3 +337,54 @@ def test_an_unknown_partition_is_an_error_after_a_few_attempts():
             admin.list_offsets({klamm.TopicPartition("none", 0): 0})
         # New topics are known everywhere well within a second, so that more attempts would only be a delay.
         assert len(broker.requests("Metadata")) < 8
+
+
+FIRST = klamm.TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "what", "results"),
+    [
+        (lambda admin: admin.create_topics({"new": klamm.NewTopic()}, 0.5), "CreateTopics of new", {"new"}),
+        (lambda admin: admin.create_partitions({"t": 2}, 0.5), "CreatePartitions of t", {"t"}),
+        (lambda admin: admin.delete_topics(["t"], 0.5), "DeleteTopics of t", {"t"}),
+        (lambda admin: admin.elect_leaders([FIRST], timeout=0.5, wait=True), "ElectLeaders", {FIRST}),
+        (
+            lambda admin: admin.alter_partition_reassignments({FIRST: [2]}, 0.5, wait=True),
+            "AlterPartitionReassignments",
+            {FIRST},
+        ),
+    ],
+)
+def test_a_change_without_confirmation_names_its_request_and_keeps_its_results(call, what, results):
+    with DevBroker(brokers=2) as broker, klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.create_topics({"t": klamm.NewTopic(assignments=[[1, 2]])}, wait=True)
+        broker.move_leader("t", 0, 2)
+        for api in ("Metadata", "ListPartitionReassignments"):
+            broker.fault(api, "delay", seconds=60, times=None)
+        with pytest.raises(KafkaTimeoutError, match=rf"^{what} is not confirmed after 0\.5 s: ") as caught:
+            call(admin)
+        assert set(caught.value.results) == results
+        assert "continue" in caught.value.hint
+
+
+def test_an_unconfirmed_topic_does_not_hide_the_errors_of_other_topics():
+    with DevBroker() as broker, klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.list_topics()
+        broker.fault("Metadata", "delay", seconds=60, times=None)
+        with pytest.raises(CombinedError) as caught:
+            admin.create_topics({"good": klamm.NewTopic(), "bad!": klamm.NewTopic()}, timeout=0.5)
+        assert {name: type(error) for name, error in caught.value.errors.items()} == {
+            "bad!": InvalidTopicExceptionError,
+            "good": KafkaTimeoutError,
+        }
+        assert list(caught.value.results) == ["good"]
+
+
+def test_a_call_that_times_out_in_a_retry_names_the_error_before_the_retry():
+    with DevBroker() as broker, klamm.Admin(broker.bootstrap_servers) as admin:
+        admin.list_topics()
+        broker.fail_next("CreateTopics", error="THROTTLING_QUOTA_EXCEEDED")
+        broker.fault("CreateTopics", "delay", seconds=60, times=None)
+        with pytest.raises(KafkaTimeoutError, match=r"in 0\.5 s: create topic 't': THROTTLING_QUOTA_EXCEEDED"):
+            admin.create_topics({"t": klamm.NewTopic()}, timeout=0.5)

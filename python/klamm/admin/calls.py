@@ -73,6 +73,7 @@ class Deadline:
     """The deadline of a call that has several steps."""
 
     def __init__(self, length: float) -> None:
+        self.length = f"{round(length, 3):g} s"
         self._end = monotonic() + length
 
     def left(self) -> float:
@@ -204,28 +205,41 @@ class Calls(Waiting, AdminCore):
             try:
                 results.update(await attempt(left, deadline.left()))
             except KafkaError as error:
-                results.update(dict.fromkeys(left, error))
+                results.update((item, _last_error(results.get(item), error, deadline)) for item in left)
                 break
             left = [item for item in left if _is_transient(results.get(item), grace, wait_for_leaders)]
             if left and deadline.left() <= pause:
-                results.update((item, _too_late(results.get(item))) for item in left)
+                results.update((item, _too_late(results.get(item), deadline)) for item in left)
                 break
             if left:
                 await self._sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
         return {item: results[item] for item in order if item in results}
 
-    async def _until(self, is_done: Callable[[float], Awaitable[bool]], deadline: Deadline, what: str) -> None:
-        """Call `is_done` until it returns True. Raise KafkaTimeoutError at the deadline."""
+    async def _confirm(
+        self,
+        results: Mapping[K, V | KafkaError],
+        items: Collection[K],
+        is_done: Callable[[float], Awaitable[bool]],
+        deadline: Deadline,
+        what: str,
+    ) -> dict[K, V]:
+        """Wait until `is_done` returns True, then return or raise the results of all items as `collect` does.
+
+        `items` are the items that the brokers have changed, and `what` names the request and the items. If the wait
+        fails, the error of the wait becomes an error of these items. Their results remain in `results` of the error.
+        """
+        late: dict[K, KafkaError] = {}
         pause = FIRST_PAUSE
-        while not await is_done(deadline.left()):
-            if deadline.left() <= pause:
-                raise KafkaTimeoutError(
-                    f"{what} is not finished yet",
-                    hint="the brokers continue with the change; describe the item later to see the result",
-                )
-            await self._sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+        try:
+            while items and not await is_done(deadline.left()):
+                if deadline.left() <= pause:
+                    raise KafkaTimeoutError("the brokers have not completed the change yet")
+                await self._sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        except KafkaError as error:
+            late = dict.fromkeys(items, _unconfirmed(what, error, deadline))
+        return collect(results.items(), late)
 
     async def _brokers(self, timeout: float | None) -> list[int]:
         """Return the IDs of all brokers that are alive."""
@@ -248,12 +262,27 @@ def _leader(topic: Mapping[str, Any] | None, tp: TopicPartition) -> int | KafkaE
     return broker_error(code, tried, None, tp.topic, tp.partition)
 
 
-def _too_late(error: object) -> KafkaError:
-    if isinstance(error, (KafkaTimeoutError, NetworkError, UnknownTopicOrPartitionError, UnknownTopicIdError)):
-        return error
-    why = f": {error}" if isinstance(error, KafkaError) else ""
+def _last_error(result: object, error: KafkaError, deadline: Deadline) -> KafkaError:
+    """Return the error of an item whose last attempt failed with `error`, and whose attempt before gave `result`."""
+    is_late = isinstance(error, (KafkaTimeoutError, NetworkError)) and isinstance(result, KafkaError)
+    return _too_late(result, deadline) if is_late else error
+
+
+def _too_late(result: object, deadline: Deadline) -> KafkaError:
+    if isinstance(result, (KafkaTimeoutError, NetworkError, UnknownTopicOrPartitionError, UnknownTopicIdError)):
+        return result
+    why = f": {result}" if isinstance(result, KafkaError) else ""
     return KafkaTimeoutError(
-        f"the call did not succeed in time{why}", hint="increase the timeout, or check the brokers"
+        f"the call did not succeed in {deadline.length}{why}", hint="increase the timeout, or check the brokers"
+    )
+
+
+def _unconfirmed(what: str, error: KafkaError, deadline: Deadline) -> KafkaError:
+    if not isinstance(error, (KafkaTimeoutError, NetworkError)):
+        return error
+    return KafkaTimeoutError(
+        f"{what} is not confirmed after {deadline.length}: {error.message}",
+        hint="the brokers continue with the change; describe the item later to see the result",
     )
 
 
@@ -280,8 +309,8 @@ def check(part: Mapping[str, Any], tried: str) -> None:
         raise error
 
 
-def collect(results: Iterable[tuple[K, V | KafkaError]]) -> dict[K, V]:
-    """Return the results of items, or raise their errors.
+def collect(results: Iterable[tuple[K, V | KafkaError]], late: Mapping[K, KafkaError] | None = None) -> dict[K, V]:
+    """Return the results of items, or raise their errors. `late` has the errors of items with unconfirmed results.
 
     If one item failed, raise the error of the item. If several items failed, raise a `CombinedError` with the error of
     each item. If all failed items share one error, or all of them timed out, raise only the first error. The attribute
@@ -294,6 +323,7 @@ def collect(results: Iterable[tuple[K, V | KafkaError]]) -> dict[K, V]:
             failed[item] = result
         else:
             done[item] = result
+    failed.update(late or {})
     if failed:
         first = next(iter(failed.values()))
         is_shared = all(each is first or _timed_out(each, first) for each in failed.values())

@@ -26,10 +26,10 @@ from klamm.record import TopicPartition
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from typing import TypeAlias
 
-    from klamm.admin.calls import Deadline, Fields
+    from klamm.admin.calls import Fields
 
 Election: TypeAlias = Literal["preferred", "unclean"]
 ELECTIONS = {"preferred": 0, "unclean": 1}
@@ -136,13 +136,11 @@ class PartitionCalls(Calls):
             TopicPartition(topic, part["partitionId"]): _elected(topic, part)
             for topic, part in partitions_of(response["replicaElectionResults"], "topic", "partitionResult")
         }
-        if wait:
-            await self._until_led([tp for tp, result in results.items() if result is True], kind, deadline)
-        return collect(results.items())
+        elected = [tp for tp, result in results.items() if result is True] if wait else []
+        return await self._confirm(results, elected, self._led(elected, kind), deadline, "ElectLeaders")
 
-    async def _until_led(self, wanted: list[TopicPartition], kind: int, deadline: Deadline) -> None:
-        """Wait until all brokers know the elected leaders."""
-        brokers = await self._brokers(deadline.left()) if wanted else []
+    def _led(self, wanted: list[TopicPartition], kind: int) -> Callable[[float], Awaitable[bool]]:
+        """Return a function that tells whether all brokers know the elected leaders."""
 
         def is_led(part: Fields) -> bool:
             leader: int = part["leaderId"]
@@ -150,7 +148,7 @@ class PartitionCalls(Calls):
             return is_preferred if kind == ELECTIONS["preferred"] else leader >= 0
 
         async def is_done(left: float) -> bool:
-            for broker in brokers:
+            for broker in await self._brokers(left):
                 topics = await self._metadata({tp.topic for tp in wanted}, left, broker)
                 for tp in wanted:
                     parts = topics[tp.topic]["partitions"] if tp.topic in topics else []
@@ -158,7 +156,7 @@ class PartitionCalls(Calls):
                         return False
             return True
 
-        await self._until(is_done, deadline, "the election of leaders")
+        return is_done
 
     async def _reassign(
         self,
@@ -192,14 +190,13 @@ class PartitionCalls(Calls):
             )
             for topic, part in partitions_of(response["responses"], "name", "partitions")
         }
-        started = [tp for tp, failed in results.items() if failed is None]
-        if boolean("wait", wait) and started:
+        is_waiting = boolean("wait", wait)
+        started = [tp for tp, failed in results.items() if failed is None and is_waiting]
 
-            async def is_done(left: float) -> bool:
-                return not await self._reassignments(started, left)
+        async def is_done(left: float) -> bool:
+            return not await self._reassignments(started, left)
 
-            await self._until(is_done, deadline, "the reassignment of partitions")
-        collect(results.items())
+        await self._confirm(results, started, is_done, deadline, "AlterPartitionReassignments")
 
     async def _reassignments(
         self, partitions: Iterable[TopicPartition] | None, timeout: float | None

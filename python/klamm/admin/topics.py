@@ -18,7 +18,7 @@ from klamm.errors import (
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from klamm.admin.calls import Deadline, Fields
     from klamm.errors import KafkaError
@@ -138,9 +138,11 @@ class TopicCalls(Calls):
             return results
 
         results = await self._repeat(fields, attempt, deadline.left())
-        if not boolean("validate_only", validate_only):
-            await self._usable([n for n, r in results.items() if isinstance(r, CreatedTopic)], deadline, wait, {})
-        return collect(results.items())
+        if boolean("validate_only", validate_only):
+            return collect(results.items())
+        created = [name for name, result in results.items() if isinstance(result, CreatedTopic)]
+        what = f"CreateTopics of {', '.join(created)}"
+        return await self._confirm(results, created, self._usable(created, wait, {}), deadline, what)
 
     async def _add_partitions(
         self, counts: Mapping[str, int | NewPartitions], timeout: float | None, validate_only: bool, wait: bool
@@ -157,10 +159,12 @@ class TopicCalls(Calls):
             }
 
         results = await self._repeat(new, attempt, deadline.left())
-        if not boolean("validate_only", validate_only):
-            counted = {name: new[name]["count"] for name, result in results.items() if result is None}
-            await self._usable(list(counted), deadline, wait, counted)
-        collect(results.items())
+        if boolean("validate_only", validate_only):
+            collect(results.items())
+            return
+        counted = {name: new[name]["count"] for name, result in results.items() if result is None}
+        what = f"CreatePartitions of {', '.join(counted)}"
+        await self._confirm(results, counted, self._usable(counted, wait, counted), deadline, what)
 
     async def _delete(self, topics: Iterable[str], ids: Iterable[str], timeout: float | None, wait: bool) -> None:
         names, wanted_ids = list_of_str("topics", topics), list_of_str("ids", ids)
@@ -181,7 +185,6 @@ class TopicCalls(Calls):
         results = await self._repeat(names, deletion("name"), deadline.left())
         results.update(await self._repeat(wanted_ids, deletion("topicId"), deadline.left()))
         deleted_names = [name for name in names if results.get(name) is None]
-        brokers = await self._brokers(deadline.left()) if wait and deleted_names else [None]
 
         def is_there(topic: Fields) -> bool:
             # A topic of this name with another ID was created after the deletion, for example by auto-creation.
@@ -189,14 +192,13 @@ class TopicCalls(Calls):
             return bool(topic["partitions"]) and (deleted == found or None in (deleted, found))
 
         async def is_gone(left: float) -> bool:
-            for broker in brokers:
+            for broker in await self._brokers(left) if wait else [None]:
                 remaining_topics = (await self._metadata(deleted_names, left, broker)).values()
                 if any(map(is_there, remaining_topics)):
                     return False
             return True
 
-        await self._until(is_gone, deadline, f"the deletion of {', '.join(deleted_names)}")
-        collect(results.items())
+        await self._confirm(results, deleted_names, is_gone, deadline, f"DeleteTopics of {', '.join(deleted_names)}")
 
     async def _ask_deletion(self, part: str, wanted: list[str], left: float) -> Fields:
         try:
@@ -208,26 +210,27 @@ class TopicCalls(Calls):
         # Versions of DeleteTopics before 6 have the names in another field.
         return await self._ask("DeleteTopics", {"topicNames": wanted, "timeoutMs": CHANGE_MS}, left, "controller")
 
-    async def _usable(
-        self, names: Collection[str], deadline: Deadline, on_all: bool, counts: Mapping[str, int]
-    ) -> None:
-        """Wait until one broker, or every broker if `on_all`, knows the leaders of all partitions of the topics."""
-        if not names:
-            return
-        brokers = await self._brokers(deadline.left()) if boolean("wait", on_all) else [None]
+    def _usable(
+        self, names: Collection[str], on_all: bool, counts: Mapping[str, int]
+    ) -> Callable[[float], Awaitable[bool]]:
+        """Return a function that tells whether brokers know the leaders of all partitions of the topics.
+
+        The function asks one broker, or every broker if `on_all`.
+        """
+        boolean("wait", on_all)
 
         def has_leaders(name: str, topic: Fields | None) -> bool:
             partitions = topic["partitions"] if topic and not topic["errorCode"] else []
             return len(partitions) >= counts.get(name, 1) and all(part["leaderId"] >= 0 for part in partitions)
 
         async def is_usable(left: float) -> bool:
-            for broker in brokers:
+            for broker in await self._brokers(left) if on_all else [None]:
                 topics = await self._metadata(names, left, broker)
                 if not all(has_leaders(name, topics.get(name)) for name in names):
                     return False
             return True
 
-        await self._until(is_usable, deadline, f"the creation of {', '.join(names)}")
+        return is_usable
 
     async def _describe(
         self, topics: Iterable[str], ids: Iterable[str], operations: bool, timeout: float | None
@@ -302,6 +305,8 @@ class Topics(TopicCalls):
         Raises:
             TopicAlreadyExistsError: A topic with this name exists.
             InvalidConfigError: A topic setting is invalid.
+            KafkaTimeoutError: Topics were created, but no broker has returned the leaders of their partitions in time.
+                `error.results` has the topics that were created.
             CombinedError: Several topics were not created. `error.results` has the successful results.
         """
         return run(self._create(topics, timeout, validate_only, wait))
