@@ -327,6 +327,9 @@ fn hint_of(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::GROUP_ID_NOT_FOUND => {
             "check the name of the group; a group exists only while it has members or committed offsets"
         }
+        ErrorCode::COORDINATOR_NOT_AVAILABLE => {
+            "check that the partitions of __consumer_offsets (for transactions __transaction_state) have leaders"
+        }
         ErrorCode::INCONSISTENT_GROUP_PROTOCOL => {
             "the group's members have no assignor of partition.assignment.strategy in common with this one, or they use \
              group.protocol=consumer, and the brokers do not allow both protocols in one group"

@@ -57,6 +57,18 @@ def test_a_rebalance_is_logged_with_reason_and_duration(broker, lines, partition
             assert lines.find(r"^\[first\] the coordinator of group .* assigned 2 partitions in epoch \d+")
 
 
+@pytest.mark.parametrize("code", ["COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"])
+def test_a_coordinator_that_is_not_ready_for_a_moment_is_no_warning(lines, code):
+    errors = []
+    with DevBroker() as broker:
+        broker.fault("FindCoordinator", "error", error=code, times=3)
+        with klamm.Consumer(broker.bootstrap_servers, "g", ["t"], on_error=errors.append) as consumer:
+            poll_until([consumer], consumer.assignment)
+    assert lines.find(f"the client waits for a coordinator: .*{code}", 1).levelno == logging.INFO
+    assert not errors
+    assert logging.WARNING not in {record.levelno for record in lines.records}, lines.texts()
+
+
 def test_a_leader_change_is_logged_with_both_leaders(lines):
     with DevBroker(brokers=2) as broker, klamm.Producer(broker.bootstrap_servers) as producer:
         producer.send("t", b"x", partition=0).result(20)

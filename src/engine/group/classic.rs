@@ -448,8 +448,8 @@ impl ClassicMember {
     /// Notes and reports the error of a failed attempt to join.
     fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
         if self.wants_to_join() {
-            self.coordinator.report_failure(now, error);
             self.coordinator.note_join_failure(now, since, error);
+            self.coordinator.report_failure(now, error);
         }
     }
 

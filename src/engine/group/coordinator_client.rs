@@ -50,8 +50,14 @@ pub(super) enum Step {
     Leave,
 }
 
+/// How long a group may lack a coordinator that is ready before the client logs a warning. The first group of a new
+/// cluster waits for the partitions of `__consumer_offsets`, and a new coordinator loads the group.
+const COORDINATOR_GRACE: Duration = Duration::from_secs(5);
+
 /// The reason why a member has not joined its group yet, although it keeps trying.
 struct JoinFailure {
+    /// When joining first failed.
+    first: Time,
     /// When joining first failed, plus the time that the coordinator waited for other members.
     since: Time,
     last: Error,
@@ -253,8 +259,12 @@ impl CoordinatorClient {
     /// Notes that joining has failed since `since`. After `default_api_timeout_ms`, `poll()` raises the error, and
     /// again each time that much time passes. The Java consumer only logs the error.
     pub fn note_join_failure(&mut self, now: Time, since: Time, error: &Error) {
-        let join_failure =
-            self.join_failure.get_or_insert_with(|| JoinFailure { since, last: error.clone(), due: None });
+        let join_failure = self.join_failure.get_or_insert_with(|| JoinFailure {
+            first: since,
+            since,
+            last: error.clone(),
+            due: None,
+        });
         join_failure.last = error.clone();
         if now.since(join_failure.since) < self.api_timeout {
             return;
@@ -265,12 +275,23 @@ impl CoordinatorClient {
         join_failure.due = Some(Error::in_vain(what, time, error, STILL_JOINING));
     }
 
-    /// Reports why the member could not join, at once and then less and less often. Do not call this function with the
-    /// error that no broker can be reached, because the network reports that error.
+    /// Reports why the member could not join, at once and then less and less often. A coordinator that is not ready is
+    /// a problem only if that lasts. Do not call this function with the error that no broker can be reached, because
+    /// the network reports that error.
     pub fn report_failure(&mut self, now: Time, error: &Error) {
-        if self.join_failure_log.is_due(now) {
-            error.report(Component::Group);
+        if !self.join_failure_log.is_due(now) {
+            return;
         }
+        match self.is_normal(now, error) {
+            true => self.log_not_ready(error),
+            false => error.report(Component::Group),
+        }
+    }
+
+    /// Returns whether an error is normal because the member only began to join a moment ago.
+    fn is_normal(&self, now: Time, error: &Error) -> bool {
+        let first = self.join_failure.as_ref().map_or(now, |failure| failure.first);
+        error.code().is_some_and(is_getting_ready) && now.since(first) < COORDINATOR_GRACE
     }
 
     /// Returns when the failure of the last request began: when the request was sent if it timed out, or else now.
@@ -324,6 +345,11 @@ impl CoordinatorClient {
     }
 }
 
+/// Returns whether the group has no coordinator that is ready.
+fn is_getting_ready(code: api::ErrorCode) -> bool {
+    coordinator::is_moved(code) || code == api::ErrorCode::COORDINATOR_LOAD_IN_PROGRESS
+}
+
 /// Returns whether a broker rejected the request with an authorization error. An administrator can change the ACL, or
 /// the broker's authorizer may have a temporary failure.
 pub(super) fn is_unauthorized(code: api::ErrorCode) -> bool {
@@ -365,6 +391,18 @@ mod tests {
         assert_eq!(errors, [None, None, expected, None, expected, None, None, expected]);
         coordinator.clear_join_failure();
         assert!(coordinator.last_join_error().is_none() && !coordinator.has_join_error());
+    }
+
+    #[test]
+    fn a_coordinator_that_is_not_ready_is_a_problem_only_if_that_lasts() {
+        let mut coordinator = coordinator_client();
+        let at = |seconds| Time(0) + Duration::from_secs(seconds);
+        let refused = |code| Error::refused(code, "find");
+        let missing = refused(crate::api::ErrorCode::COORDINATOR_NOT_AVAILABLE);
+        coordinator.note_join_failure(at(10), at(10), &missing);
+        assert_eq!([10, 14, 15].map(|s| coordinator.is_normal(at(s), &missing)), [true, true, false]);
+        assert!(!coordinator.is_normal(at(10), &refused(crate::api::ErrorCode::GROUP_AUTHORIZATION_FAILED)));
+        assert!(missing.hint().is_some());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::Group;
 use super::changes::Change;
 use super::coordinator_client::CoordinatorClient;
-use crate::engine::{Cluster, Time, TopicPartition};
+use crate::engine::{Cluster, Error, Time, TopicPartition};
 use crate::logging::Location;
 use std::time::Duration;
 
@@ -59,6 +59,11 @@ impl CoordinatorClient {
     pub(super) fn log_found(&self, node: i32) {
         let (group, address) = (&self.group, self.cluster.address(node));
         event!(Info, Group, Location::broker(&address), "the coordinator of group {group:?} is broker {node}");
+    }
+
+    /// Logs that the group has no coordinator that is ready, which is normal for a moment.
+    pub(super) fn log_not_ready(&self, error: &Error) {
+        event!(Info, Group, error.location(), "the client waits for a coordinator: {}", error.message());
     }
 
     /// Logs that the member begins to join.

@@ -332,8 +332,8 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
     /// Notes and reports the error of a failed attempt to join.
     fn note_failure(&mut self, now: Time, since: Time, error: &Error) {
         if self.state == MemberState::Joining {
-            self.coordinator.report_failure(now, error);
             self.coordinator.note_join_failure(now, since, error);
+            self.coordinator.report_failure(now, error);
         }
     }
 
