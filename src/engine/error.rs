@@ -351,6 +351,10 @@ fn hint_of(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::INVALID_PRODUCER_ID_MAPPING => {
             "the transactional.id was idle for longer than transactional.id.expiration.ms: create a new producer"
         }
+        ErrorCode::UNSTABLE_OFFSET_COMMIT => {
+            "an open transaction of another producer contains offsets of this group; wait until it is committed or \
+             aborted, at the latest after its transaction.timeout.ms"
+        }
         ErrorCode::CORRUPT_MESSAGE => "the data was damaged between client and disk; check the network and memory",
         _ => return None,
     })

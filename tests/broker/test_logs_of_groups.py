@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import queue
 import socket
 import threading
 import time
@@ -11,7 +12,13 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 import klamm
-from klamm.errors import KafkaError, NetworkError, UnknownTopicOrPartitionError
+from klamm.errors import (
+    KafkaError,
+    KafkaTimeoutError,
+    NetworkError,
+    UnknownTopicOrPartitionError,
+    UnstableOffsetCommitError,
+)
 from klamm.testing import DevBroker
 from log_lines import collected
 
@@ -67,6 +74,32 @@ def test_a_coordinator_that_is_not_ready_for_a_moment_is_no_warning(lines, code)
     assert lines.find(f"the client waits for a coordinator: .*{code}", 1).levelno == logging.INFO
     assert not errors
     assert logging.WARNING not in {record.levelno for record in lines.records}, lines.texts()
+
+
+def test_a_member_that_waits_for_an_open_transaction_names_it(lines):
+    heard = queue.SimpleQueue()
+    partition = klamm.TopicPartition("t", 0)
+    with DevBroker() as broker, klamm.Producer(broker.bootstrap_servers, transactional_id="x") as producer:
+        tx = producer.transaction().__enter__()
+        tx.send("t", b"v", partition=0).result(20)
+        tx.commit_offsets(klamm.GroupMetadata("g"), {partition: 1})
+        options = {"default_api_timeout_ms": 3000, "auto_offset_reset": "earliest", "on_error": heard.put}
+        with klamm.Consumer(broker.bootstrap_servers, "g", ["t"], **options) as consumer:
+            with pytest.raises(
+                KafkaTimeoutError, match=r"UNSTABLE_OFFSET_COMMIT.*open transaction of another producer"
+            ):
+                consumer.poll(20)
+            error = heard.get(timeout=5)
+            assert isinstance(error, UnstableOffsetCommitError)
+            assert ("t", 0) == (error.topic, error.partition)
+            assert "transaction.timeout.ms" in error.hint
+            record = lines.find("UNSTABLE_OFFSET_COMMIT.*open transaction", 1, logging.WARNING)
+            assert (record.name, record.topic, record.partition) == ("klamm.consumer", "t", 0)
+            tx.send("t", b"w", partition=0)
+            tx.commit()
+            found = []
+            poll_until([consumer], lambda: found.extend(consumer.poll(0.1)) or found)
+            assert [record.value for record in found] == [b"w"]
 
 
 def test_a_leader_change_is_logged_with_both_leaders(lines):

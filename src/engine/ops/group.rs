@@ -6,7 +6,8 @@
 use super::op::{CommittedOffset, Op, OpContext, Output};
 use crate::api::{ErrorCode, find_coordinator, offset_commit, offset_fetch};
 use crate::engine::group::GroupMetadata;
-use crate::engine::{Error, ErrorKind, Reply, Target, TopicPartition, coordinator};
+use crate::engine::{Error, ErrorKind, Reply, Target, Time, TopicPartition, coordinator};
+use crate::logging::Component;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ const COMMITS_WITH_TIME: (i16, i16) = (1, 1);
 /// version.
 const IN_ZOOKEEPER: i16 = 0;
 const MAX_FETCH: i16 = 9;
+/// How long a transaction may keep the offsets of a group unstable before the client reports this. Transactions of the
+/// group's previous members usually end sooner.
+const UNSTABLE_GRACE: Duration = Duration::from_secs(1);
 
 pub(super) const COORDINATOR: u32 = 0;
 pub(super) const OFFSETS: u32 = 1;
@@ -174,13 +178,24 @@ pub struct Committed {
     coordinator: Option<i32>,
     in_zookeeper: bool,
     offsets: Option<Vec<Option<CommittedOffset>>>,
+    /// When the coordinator first reported an open transaction, and whether the client has reported it.
+    unstable: Option<(Time, bool)>,
 }
 
 impl Committed {
     /// Creates an operation that requests the committed offsets of a group.
     pub fn new(group: String, partitions: Vec<TopicPartition>) -> Self {
         let offsets = partitions.is_empty().then(Vec::new);
-        Self { group, partitions, coordinator: None, in_zookeeper: false, offsets }
+        Self { group, partitions, coordinator: None, in_zookeeper: false, offsets, unstable: None }
+    }
+
+    /// Reports once that the operation waits for the end of a transaction.
+    fn note_unstable(&mut self, now: Time, error: &Error) {
+        let (since, is_reported) = self.unstable.get_or_insert((now, false));
+        if !*is_reported && now.since(*since) >= UNSTABLE_GRACE {
+            *is_reported = true;
+            error.report(Component::Consumer);
+        }
     }
 
     /// Sets the coordinator, if it is known.
@@ -235,7 +250,6 @@ impl Op for Committed {
         }
         let in_zookeeper = reply.version == IN_ZOOKEEPER;
         let response: offset_fetch::Response = reply.decode()?;
-        let refused = |code| Error::refused(code, format!("fetch committed offsets of group {:?}", self.group));
         let mut code = response.error_code;
         let mut topics: Vec<(String, Vec<offset_fetch::PartitionResponse>)> =
             response.topics.into_iter().map(|t| (t.name, t.partitions)).collect();
@@ -245,13 +259,23 @@ impl Op for Committed {
         }
         // ZooKeeper does not distinguish an unknown topic from a partition without a commit.
         let is_missing = |c: &ErrorCode| in_zookeeper && *c == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
-        let codes = topics.iter().flat_map(|(_, ps)| ps).map(|p| p.error_code);
-        let failed = codes.filter(|c| !is_missing(c)).find(|c| c.is_error());
-        if let Err(code) = code.check().and_then(|()| failed.map_or(Ok(()), Err)) {
+        if let Err(code) = code.check() {
             if coordinator::is_moved(code) {
                 self.coordinator = None;
             }
-            return Err(refused(code));
+            return Err(Error::refused(code, format!("fetch committed offsets of group {:?}", self.group)));
+        }
+        let mut partitions = topics.iter().flat_map(|(topic, ps)| ps.iter().map(move |p| (topic, p)));
+        if let Some((topic, p)) = partitions.find(|(_, p)| p.error_code.is_error() && !is_missing(&p.error_code)) {
+            let what = format!("fetch the committed offset of {topic}-{} in group {:?}", p.partition_index, self.group);
+            let error = Error::refused(p.error_code, what).at(&topic.as_str().into(), p.partition_index);
+            if coordinator::is_moved(p.error_code) {
+                self.coordinator = None;
+            }
+            if p.error_code == ErrorCode::UNSTABLE_OFFSET_COMMIT {
+                self.note_unstable(cx.now, &error);
+            }
+            return Err(error);
         }
         let offset_of = |TopicPartition { topic, partition }: &TopicPartition| {
             let of_topic = topics.iter().filter(|(name, _)| **name == **topic).flat_map(|(_, ps)| ps);
