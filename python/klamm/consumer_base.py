@@ -153,7 +153,10 @@ class _Consumer(Waiting, ConsumerCore[K_co, V_co]):
         self._seek_to(self._given_or_assigned(partitions), END)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop returning records of partitions until `resume`. The partitions stay assigned."""
+        """Stop returning records of partitions until `resume`. The partitions stay assigned.
+
+        A partition stays paused in a rebalance if its member keeps it.
+        """
         self._pause(checked_partitions(partitions))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:

@@ -9,6 +9,7 @@ import pytest
 import klamm
 from klamm import TopicPartition
 from klamm.errors import ArgumentError, ClosedError, ConfigError, OffsetOutOfRangeError
+from settled import until
 
 
 @pytest.fixture
@@ -196,6 +197,28 @@ def test_a_paused_partition_gives_nothing_until_it_is_resumed(style, broker, par
         assert consumer.paused() == set()
         rest = list(consumer)
         assert len(rest) + len(seen) + 1 == 20
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_partition_that_stays_with_its_member_in_a_rebalance_stays_paused(style, broker, partitioned, assignor):
+    config = {"group_id": partitioned, "topics": [partitioned], "auto_offset_reset": "earliest"}
+    config |= {"partition_assignment_strategy": assignor, "heartbeat_interval_ms": 500}
+    with (
+        klamm.Producer(broker.bootstrap_servers) as producer,
+        style.consumer(broker.bootstrap_servers, **config) as first,
+    ):
+        until(lambda: not first.poll(0.1) and len(first.assignment()) == 4)
+        first.pause(first.assignment())
+        with style.consumer(broker.bootstrap_servers, **config) as second:
+            until(lambda: not second.poll(0.1) and not first.poll(0.1) and len(second.assignment()) == 2)
+            until(lambda: not first.poll(0.1) and len(first.assignment()) == 2)
+            kept = first.assignment()
+            assert first.paused() == kept
+            for number in range(4):
+                producer.send(partitioned, b"v", partition=number).result(20)
+            assert not first.poll(0.5)
+        until(lambda: first.poll(0.1) is not None and len(first.assignment()) == 4)
+        assert first.paused() == kept, "a partition of the second member is not paused when it comes back"
 
 
 @pytest.mark.parametrize("auto", [True, False])

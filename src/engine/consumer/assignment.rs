@@ -192,6 +192,7 @@ impl<T: Send> Consumer<T> {
         self.is_member = false;
         self.closing_since = None;
         self.changing = None;
+        self.paused_before_rebalance.clear();
         self.wanted = Wanted::Assigned;
         self.demand.drops_topics = true;
         self.demand.watch_all = Some(false);
@@ -362,6 +363,9 @@ impl<T: Send> Consumer<T> {
                     let (topic, partition) = (assigned.topic.to_string(), assigned.partition);
                     self.add(now, Assigned { topic, partition, offset: None, end_offset: None });
                     self.delay_start(assigned);
+                    if self.paused_before_rebalance.remove(assigned) {
+                        let _ = self.set_paused(&[(assigned.topic.to_string(), assigned.partition)], true);
+                    }
                 }
             }
         }
@@ -408,10 +412,15 @@ impl<T: Send> Consumer<T> {
             return;
         };
         if let Change::Revoked(partitions) = &changing.change {
+            let paused = self.paused().into_iter().filter(|p| partitions.contains(p));
+            self.paused_before_rebalance.extend(paused);
             partitions.iter().for_each(|p| self.remove(p));
         }
         if let Some(group) = &mut self.group {
             group.handled();
+            if !group.is_rebalancing() {
+                self.paused_before_rebalance.clear();
+            }
         }
     }
 

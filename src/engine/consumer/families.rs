@@ -27,6 +27,7 @@ impl<T: Send> Consumer<T> {
             && let Some(took) = self.measured.note_rebalancing(now, group.is_rebalancing())
         {
             group.log_rebalanced(took);
+            self.paused_before_rebalance.clear();
         }
     }
 

@@ -188,6 +188,8 @@ pub struct Consumer<T> {
     /// The group's current subscription.
     subscription: Option<Subscription>,
     changing: Option<Changing>,
+    /// Paused partitions that the member gave up in the current rebalance, and stay paused if they come back.
+    paused_before_rebalance: BTreeSet<TopicPartition>,
     nodes: BTreeMap<i32, BrokerFetchState>,
     leftover: Leftover,
     densities: Densities,
@@ -239,6 +241,7 @@ impl<T: Send> Consumer<T> {
             is_member: false,
             subscription: None,
             changing: None,
+            paused_before_rebalance: BTreeSet::new(),
             nodes: BTreeMap::new(),
             leftover: Leftover::default(),
             densities: Densities::default(),
