@@ -21,7 +21,7 @@ from klamm.other_clients import CONSUMER
 from klamm.rebalance import partitions
 from klamm.record import at_all, committed_offsets, known_offsets, timed, with_metadata
 from klamm.telemetry import AsyncTelemetry, BlockingTelemetry
-from klamm.waiting import Asyncio, Blocking, call_on_loop, documented_by, run
+from klamm.waiting import Asyncio, Blocking, call_on_loop, documented_by, not_end_of_loop, run
 
 if TYPE_CHECKING:
     import asyncio
@@ -365,9 +365,10 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
                 self._handled()
 
     async def _run_listener(self, method: str, changed: list[tuple[str, int]]) -> None:
-        returned = getattr(self._listener, method)(partitions(changed))
-        if returned is not None:
-            await returned
+        with not_end_of_loop():
+            returned = getattr(self._listener, method)(partitions(changed))
+            if returned is not None:
+                await returned
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[K_co, V_co]:
         return await self._poll_async(timeout, max_records) or _NO_RECORDS

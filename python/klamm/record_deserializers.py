@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from klamm._klamm import Deserializers
 from klamm.errors import KafkaError
+from klamm.waiting import not_end_of_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +63,7 @@ class RecordDeserializers:
             if data is None or not is_record_deserializer(each):
                 continue
             if not each.is_prepared(data, record.topic, name, record.headers):
-                with suppress(KafkaError):
+                with suppress(KafkaError), not_end_of_loop():
                     await each.prepare(data, record.topic, name, record.headers)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm.errors import ConfigError, KafkaError
@@ -18,7 +18,7 @@ from klamm.hints import ClientType
 from klamm.threads import sleep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from os import PathLike
     from types import TracebackType
 
@@ -49,6 +49,18 @@ def error_in_flight() -> BaseException | None:
     if error is None and not threading.main_thread().is_alive():
         return getattr(sys, "last_value", None)
     return error
+
+
+@contextmanager
+def not_end_of_loop() -> Iterator[None]:
+    """Raise `RuntimeError` if the user's code raises `StopAsyncIteration`, which would end the program's `async for`.
+
+    Python itself does the same with `StopIteration` in coroutines (PEP 479).
+    """
+    try:
+        yield
+    except StopAsyncIteration as error:
+        raise RuntimeError("a listener, callback or deserializer raised StopAsyncIteration in a loop") from error
 
 
 def call_on_loop(call: Callable[[], None]) -> Callable[[object], None]:

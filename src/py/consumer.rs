@@ -14,7 +14,7 @@ use super::commits::{Commits, OffsetToCommit, offset_and_metadata, offset_to_com
 use super::construct::{construct, list};
 use super::deadline::{Cutoff, Deadline};
 use super::delivery_buffer::{DeliveryBuffer, Processed};
-use super::error::exception;
+use super::error::{exception, not_end_of_loop};
 use super::event_loop;
 use super::login_mailbox;
 use super::loop_future::LoopFuture;
@@ -163,7 +163,7 @@ impl ConsumerCore {
     #[pyo3(name = "_try_next")]
     fn try_next(&self, py: Python<'_>) -> PyResult<Option<Record>> {
         self.client.note_progress();
-        self.follow(py)?;
+        self.follow(py).map_err(|error| not_end_of_loop(py, error))?;
         let mut next = if self.client.has_change() { None } else { self.buffer().next(&self.client) };
         if next.is_none() {
             self.check()?;
@@ -594,7 +594,7 @@ impl RecordIterator {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
-        self.consumer.get().next_record(py)
+        self.consumer.get().next_record(py).map_err(|error| not_end_of_loop(py, error))
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::api::ErrorCode;
 use crate::client::{Error, ErrorKind};
 use crate::wire;
+use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule};
@@ -115,6 +116,21 @@ pub(super) fn deserialization(field: &str, record: &Bound<'_, PyAny>, cause: PyE
     let error = made().map_or_else(|broken| broken, PyErr::from_value);
     error.set_cause(py, Some(cause));
     error
+}
+
+/// Converts an error of code that an iteration of the program runs, such as a listener, a callback or a signal handler.
+///
+/// `StopIteration` and `StopAsyncIteration` would end the loop of the program as if it had read all records. They become
+/// the cause of a `RuntimeError`, as in Python's generators (PEP 479).
+#[cold]
+pub(super) fn not_end_of_loop(py: Python<'_>, error: PyErr) -> PyErr {
+    let stops = error.is_instance_of::<PyStopIteration>(py) || error.is_instance_of::<PyStopAsyncIteration>(py);
+    if !stops {
+        return error;
+    }
+    let raised = PyRuntimeError::new_err("a listener, callback or signal handler raised StopIteration in a loop");
+    raised.set_cause(py, Some(error));
+    raised
 }
 
 fn errors(py: Python<'_>) -> PyResult<&Bound<'_, PyModule>> {

@@ -6,7 +6,7 @@
 
 use super::client::ClientCore;
 use super::deadline::{Cutoff, Deadline, LEAST_CLOSE, wait_for};
-use super::error::exception;
+use super::error::{exception, not_end_of_loop};
 use super::event_loop;
 use super::login_mailbox;
 use super::loop_future::LoopFuture;
@@ -280,7 +280,7 @@ impl ShareConsumerCore {
         let mut next = self.buffer().next();
         if next.is_none() {
             self.check()?;
-            self.try_fetch(py)?;
+            self.try_fetch(py).map_err(|error| not_end_of_loop(py, error))?;
             next = self.buffer().next();
         }
         Ok(next)
@@ -423,6 +423,6 @@ impl ShareRecordIterator {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Record>> {
-        self.consumer.get().next_record(py)
+        self.consumer.get().next_record(py).map_err(|error| not_end_of_loop(py, error))
     }
 }
