@@ -21,6 +21,7 @@ from klamm.errors import (
 )
 from klamm.testing import DevBroker
 from log_lines import collected
+from settled import until
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ def test_a_member_that_waits_for_an_open_transaction_names_it(lines):
             tx.send("t", b"w", partition=0)
             tx.commit()
             found = []
-            poll_until([consumer], lambda: found.extend(consumer.poll(0.1)) or found)
+            until(lambda: found.extend(consumer.poll(0.1)) or found)
             assert [record.value for record in found] == [b"w"]
 
 
