@@ -8,7 +8,9 @@ use super::metrics::{NetworkSnapshot, families};
 use super::shared::{ClientRole, Shared};
 use super::{Error, ErrorKind};
 use crate::engine::telemetry::{Step, Telemetry, TelemetryConfig};
-use crate::engine::{Action, ClientResponse, ConnectionId, Network, NetworkConfig, RequestsInFlight, Time, earliest};
+use crate::engine::{
+    Action, ClientResponse, ConnectionId, Network, NetworkConfig, RequestsInFlight, Target, Time, earliest,
+};
 use crate::net::{Event, Poller, Received, Stream, resolve, tls};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -195,6 +197,7 @@ impl<R: ClientRole> Driver<R> {
         }
         let prepared = self.responses(shared, now);
         let (cluster, unreachable) = (self.network.poll_cluster(), self.network.poll_unreachable());
+        let disconnects: Vec<Target> = std::iter::from_fn(|| self.network.poll_disconnect()).collect();
         self.network.log_reachability(now, unreachable.as_ref());
 
         let known = done.len();
@@ -210,6 +213,9 @@ impl<R: ClientRole> Driver<R> {
         if let Some(error) = unreachable {
             state.role.handle_unreachable(now, &error);
             shared.set_network_error(Some(error));
+        }
+        for target in disconnects {
+            state.role.handle_disconnect(now, target);
         }
         for answer in prepared {
             R::before_response(state, &answer);

@@ -5,6 +5,7 @@ use crate::api::{ErrorCode, Info, metadata};
 use crate::logging::Component;
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -202,14 +203,29 @@ impl Cluster {
 /// How long a broker may throttle a client before the client logs this.
 const LONG_THROTTLE: Duration = Duration::from_secs(1);
 
-/// Logs that a broker throttles the client for long.
-pub fn log_throttle(component: Component, cluster: &Cluster, node: i32, time: Duration) {
-    if time > LONG_THROTTLE {
-        let message = format!("the broker throttles this client for {} s", seconds(time));
-        let hint = "the client exceeds a quota of its user or client ID; reduce the load, or raise the quota";
-        let error = Error::new(ErrorKind::Broker, message).with_hint(hint).from_broker(cluster.address(node));
-        error.log_warning(component);
+/// Returns how long the client waits after a response with this throttle time: at most `request.timeout.ms`, because a
+/// wrong throttle time must not stop the client. Logs a long throttle time.
+pub fn throttle(
+    component: Component,
+    cluster: &Cluster,
+    node: i32,
+    requested: Duration,
+    request_timeout: Duration,
+) -> Duration {
+    if requested > LONG_THROTTLE {
+        throttle_error(cluster, node, requested, request_timeout).log_warning(component);
     }
+    requested.min(request_timeout)
+}
+
+/// Returns the error for a throttled client.
+pub fn throttle_error(cluster: &Cluster, node: i32, requested: Duration, request_timeout: Duration) -> Error {
+    let mut message = format!("the broker throttles this client for {} s", seconds(requested));
+    if requested > request_timeout {
+        let _ = write!(message, "; the client waits only for request.timeout.ms ({} ms)", request_timeout.as_millis());
+    }
+    let hint = "the client exceeds a quota of its user or client ID; reduce the load, or raise the quota";
+    Error::new(ErrorKind::Broker, message).with_hint(hint).from_broker(cluster.address(node)).of_node(node)
 }
 
 /// A metadata request for brokers of every release. If an old broker would create the requested topics, the request is

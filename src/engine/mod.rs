@@ -43,7 +43,7 @@ pub mod version_probe;
 
 pub use backoff::{Backoff, wait_after};
 pub use call::{Call, Reply};
-pub use cluster::{Broker, Cluster, LeaderChange, Partition, Topic, log_throttle};
+pub use cluster::{Broker, Cluster, LeaderChange, Partition, Topic, throttle, throttle_error};
 pub use connection::{Connection, ConnectionId, Exchange, LARGE_REQUEST, LoginConfig};
 pub use error::{Error, ErrorKind, seconds};
 pub use in_flight::RequestsInFlight;

@@ -129,6 +129,8 @@ pub struct Network {
     actions: VecDeque<Action>,
     responses: VecDeque<ClientResponse<usize>>,
     cluster_changed: bool,
+    /// The brokers whose connections ended.
+    disconnects: VecDeque<Target>,
     unreachable: Option<Error>,
     /// The reason why the client has no newer bearer token.
     no_token: Option<Error>,
@@ -167,6 +169,7 @@ impl Network {
             actions: VecDeque::new(),
             responses: VecDeque::new(),
             cluster_changed: false,
+            disconnects: VecDeque::new(),
             unreachable: None,
             no_token: None,
             refused_tokens: 0,
@@ -543,7 +546,7 @@ impl Network {
             }
             Link::Up(connection, mut c) => {
                 self.connections.remove(&connection);
-                self.metrics.note_closed(now);
+                self.note_disconnect(now, id);
                 c.fail(&error);
                 while let Some((token, result)) = c.poll_response() {
                     self.complete(now, id, token, result);
@@ -617,7 +620,7 @@ impl Network {
 
     /// Returns whether there is a response, a new state of the cluster, or an error to poll.
     pub fn has_output(&self) -> bool {
-        !self.responses.is_empty() || self.cluster_changed || self.unreachable.is_some()
+        !self.responses.is_empty() || self.cluster_changed || !self.disconnects.is_empty() || self.unreachable.is_some()
     }
 
     /// Returns when [`Network::handle_timeout`] has to be called.
@@ -663,8 +666,8 @@ impl Network {
                         self.actions.push_back(Action::Close(connection));
                         self.connections.remove(&connection);
                         peer.link = Link::Idle;
-                        self.metrics.note_closed(now);
                         self.config.endpoints.log_idle(peer, id);
+                        self.note_disconnect(now, id);
                     } else if let Err(error) = result {
                         self.actions.push_back(Action::Close(connection));
                         if !self.tries_again(now, id) && !self.reconnects(now, id, false) {

@@ -110,6 +110,8 @@ pub trait Role: Send {
     fn handle_response(&mut self, now: Time, response: Self::Prepared);
     /// Handles a new state of the cluster.
     fn handle_cluster(&mut self, now: Time, cluster: &Arc<Cluster>);
+    /// Notes that the connection for requests with this target ended. The broker's throttle time ends with it.
+    fn handle_disconnect(&mut self, _now: Time, _target: Target) {}
     /// Notes that no broker can be reached. `error` is the reason.
     fn handle_unreachable(&mut self, now: Time, error: &Error);
     /// Returns the next request to send.

@@ -9,9 +9,7 @@ use super::partition::{ImplausibleBatches, Partition};
 use super::{Consumer, ConsumerToken};
 use crate::api::{ErrorCode, Info, fetch};
 use crate::engine::call::MAX_MALFORMED;
-use crate::engine::{
-    Call, Deadline, Error, ErrorKind, Outgoing, Target, Time, TopicPartition, log_throttle, wait_after,
-};
+use crate::engine::{Call, Deadline, Error, ErrorKind, Outgoing, Target, Time, TopicPartition, throttle, wait_after};
 use crate::logging::Component;
 use crate::wire::{Uuid, Wire, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -317,9 +315,9 @@ impl<T: Send> Consumer<T> {
         match result {
             Ok(all) => {
                 self.measured.note_fetch(now, &all);
-                let FetchResult { session_id, throttle, partitions } = all;
-                broker.throttled_until = now + throttle;
-                log_throttle(Component::Consumer, &self.cluster, node, throttle);
+                let FetchResult { session_id, throttle: requested, partitions } = all;
+                let wait = throttle(Component::Consumer, &self.cluster, node, requested, self.config.request_timeout);
+                broker.throttled_until = now + wait;
                 (broker.malformed, broker.session_errors) = (0, 0);
                 // At this speed, a response of twice the size takes half of the timeout. An empty response proves
                 // nothing.

@@ -30,7 +30,7 @@ use super::group::{self, Group, GroupConfig, Subscription};
 use super::ops::{Op, OpToken, Ops, Output};
 use super::outage::Outage;
 use super::topic_errors::TopicErrors;
-use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, TopicPartition};
+use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Target, Time, TopicPartition};
 use assignment::{Changing, FirstKnown, Wanted};
 use commit::PendingCommit;
 pub use commit::{CommitResult, is_stale_member};
@@ -508,6 +508,14 @@ impl<T: Send> Role for Consumer<T> {
         self.check_topics(now);
         self.check_positions(now);
         self.check_missing(now);
+    }
+
+    fn handle_disconnect(&mut self, now: Time, target: Target) {
+        if let Target::Fetch(node) = target
+            && let Some(broker) = self.nodes.get_mut(&node)
+        {
+            broker.throttled_until = now;
+        }
     }
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {

@@ -7,7 +7,7 @@
 
 use super::peer::{Link, Peer, PeerId};
 use super::{Action, Network};
-use crate::engine::{ConnectionId, Error, ErrorKind, Time};
+use crate::engine::{ConnectionId, Error, ErrorKind, Target, Time};
 
 impl Network {
     /// Notes to which address of a host the driver connects, and whether the driver knows another address that has not
@@ -18,6 +18,17 @@ impl Network {
             peer.attempt.address = address;
             peer.attempt.has_other = has_other;
         }
+    }
+
+    /// Notes that an established connection ended.
+    pub(super) fn note_disconnect(&mut self, now: Time, id: PeerId) {
+        self.metrics.note_closed(now);
+        self.disconnects.extend(id.target());
+    }
+
+    /// Returns the target of a connection that ended.
+    pub fn poll_disconnect(&mut self) -> Option<Target> {
+        self.disconnects.pop_front()
     }
 
     /// Returns whether the connection is ready for requests, or is in the middle of a later login or check.
@@ -50,7 +61,7 @@ impl Network {
         }
         self.connections.remove(connection);
         peer.link = Link::Idle;
-        self.metrics.note_closed(now);
+        self.note_disconnect(now, id);
         self.connect(now, id);
         true
     }

@@ -2,7 +2,7 @@
 
 use crate::engine::connection::{Connection, ConnectionId};
 use crate::engine::reminder::Reminder;
-use crate::engine::{Backoff, Error, Outgoing, Time, address, earliest};
+use crate::engine::{Backoff, Error, Outgoing, Target, Time, address, earliest};
 use crate::wire::Uuid;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -27,6 +27,16 @@ impl PeerId {
         match self {
             Self::Broker(node) | Self::Fetch(node) | Self::Group(node) => node,
             Self::Bootstrap(_) => -1,
+        }
+    }
+
+    /// Returns the target of the requests on the connection. A bootstrap address has none.
+    pub fn target(self) -> Option<Target> {
+        match self {
+            Self::Broker(node) => Some(Target::Node(node)),
+            Self::Fetch(node) => Some(Target::Fetch(node)),
+            Self::Group(node) => Some(Target::Group(node)),
+            Self::Bootstrap(_) => None,
         }
     }
 

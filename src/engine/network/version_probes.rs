@@ -35,7 +35,7 @@ impl Network {
         };
         self.version_probes.insert(address, probe);
         self.connections.remove(connection);
-        self.metrics.note_closed(now);
+        self.note_disconnect(now, id);
         self.connect(now, id);
         true
     }

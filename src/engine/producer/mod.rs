@@ -41,7 +41,7 @@ pub use partitioner::{Partitioner, crc32_partition_of, fnv1a_partition_of, murmu
 pub use send::ProducerRequest;
 
 use super::ops::{Completion, Op, OpToken, Ops, Output, UNKNOWN_TOPIC_GRACE};
-use super::{Backoff, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time};
+use super::{Backoff, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Target, Time};
 use crate::api::ErrorCode;
 use crate::compress::Codec;
 use crate::record::Producer as ProducedAs;
@@ -215,8 +215,8 @@ pub struct Producer<D> {
     /// The number of requests in flight to each broker.
     in_flight: HashMap<i32, usize>,
     unreported: Unreported<D>,
-    /// For each broker, when it stops throttling the client (KIP-219).
-    throttled: HashMap<i32, Time>,
+    /// For each broker, when it stops throttling the client (KIP-219), and the longest throttle time of a response.
+    throttled: HashMap<i32, (Time, Duration)>,
     producer_id: ProducerId,
     transactions: Option<Transactions>,
     brokers: BTreeMap<i32, BrokerMetrics>,
@@ -471,7 +471,7 @@ impl<D> Producer<D> {
             Timer::Send => self.next_send_timer(now),
             Timer::ProducerId if self.active.is_empty() => None,
             Timer::ProducerId => self.producer_id.next_timeout().filter(is_later),
-            Timer::Throttle => self.throttled.values().copied().filter(is_later).min(),
+            Timer::Throttle => self.throttled.values().map(|(until, _)| *until).filter(is_later).min(),
             Timer::Metadata => {
                 let wait = self.config.max_block.min(self.config.delivery_timeout);
                 let since = self.waiting_topics.iter().filter_map(|topic| self.topics.get(*topic)?.waiting_since());
@@ -589,6 +589,12 @@ impl<D: Send> Role for Producer<D> {
         self.expire_waiting(now);
         self.forget_topics(now);
         self.ops.handle_cluster(now, cluster);
+    }
+
+    fn handle_disconnect(&mut self, _now: Time, target: Target) {
+        if let Target::Node(node) = target {
+            self.throttled.remove(&node);
+        }
     }
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {

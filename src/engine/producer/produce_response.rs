@@ -3,7 +3,7 @@
 
 use super::{InFlightBatch, Producer};
 use crate::api::{ErrorCode, produce};
-use crate::engine::{Broker, Error, ErrorKind, LeaderChange, Time, log_throttle};
+use crate::engine::{Broker, Error, ErrorKind, LeaderChange, Time, throttle};
 use crate::logging::Component;
 use crate::wire::Uuid;
 use std::collections::{BTreeMap, HashMap};
@@ -32,13 +32,13 @@ impl<D> Producer<D> {
     /// Applies the contents of a response other than results: new leaders (KIP-951), and the throttle time.
     pub(super) fn note_response(&mut self, now: Time, node: i32, response: &produce::Response) {
         if response.throttle_time_ms > 0 {
-            let wait = Duration::from_millis(response.throttle_time_ms.unsigned_abs().into());
+            let requested = Duration::from_millis(response.throttle_time_ms.unsigned_abs().into());
+            let wait = throttle(Component::Producer, &self.cluster, node, requested, self.config.request_timeout);
             // Responses to other requests in flight must not shorten the throttle time.
-            let until = self.throttled.entry(node).or_insert(now);
-            *until = (*until).max(now + wait);
-            self.brokers.entry(node).or_default().throttled += wait;
-            self.measured.note_throttle(now, wait);
-            log_throttle(Component::Producer, &self.cluster, node, wait);
+            let current = self.throttled.entry(node).or_insert((now, requested));
+            *current = (*current).max((now + wait, requested));
+            self.brokers.entry(node).or_default().throttled += requested;
+            self.measured.note_throttle(now, requested);
         }
         let mut leader_changes = Vec::new();
         for t in &response.responses {

@@ -193,7 +193,7 @@ impl<D> Producer<D> {
             return None;
         }
         let (node, _) = self.cluster.leader(&t.name, partition as i32)?;
-        if self.throttled.get(&node).is_some_and(|until| *until > now) {
+        if self.throttled.get(&node).is_some_and(|(until, _)| *until > now) {
             return None;
         }
         if self.transactions.as_ref().is_some_and(|t| !t.may_send((topic, partition))) {

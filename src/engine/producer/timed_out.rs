@@ -2,7 +2,7 @@
 //! log lines about failed records.
 
 use super::Producer;
-use crate::engine::{Error, ErrorKind, Time};
+use crate::engine::{Error, ErrorKind, Time, throttle_error};
 use crate::logging::Component;
 use std::time::Duration;
 
@@ -27,7 +27,11 @@ impl<D> Producer<D> {
         let hint = "check the brokers and the network";
         // Without a token, nothing was tried since the last error.
         let missing = self.unreachable.as_ref().filter(|e| e.kind() == ErrorKind::NoToken).cloned();
-        let error = match missing.or(why).or_else(|| self.unreachable.clone()) {
+        let error = match missing
+            .or(why)
+            .or_else(|| self.unreachable.clone())
+            .or_else(|| self.throttle_of(now, topic, partition))
+        {
             Some(why) => Error::because(ErrorKind::Timeout, message, &why).with_hint(why.hint().unwrap_or(hint)),
             None => Error::new(ErrorKind::Timeout, message).with_hint(hint),
         };
@@ -37,6 +41,13 @@ impl<D> Producer<D> {
         };
         self.log_failure(now, topic, partition, &error);
         error
+    }
+
+    /// Returns the error for a partition whose leader throttles the client.
+    fn throttle_of(&self, now: Time, topic: usize, partition: Option<usize>) -> Option<Error> {
+        let (node, _) = self.cluster.leader(&self.topics.get(topic)?.name, i32::try_from(partition?).ok()?)?;
+        let (_, requested) = *self.throttled.get(&node).filter(|(until, _)| *until > now)?;
+        Some(throttle_error(&self.cluster, node, requested, self.config.request_timeout))
     }
 
     /// Logs that records of a topic failed: at once, and then less and less often. An outage may fail thousands of

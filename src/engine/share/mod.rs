@@ -24,8 +24,8 @@ use super::group::{self, ShareMember, ShareMemberConfig};
 use super::outage::Outage;
 use super::topic_errors::TopicErrors;
 use super::{
-    ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Time, TopicIdPartition, TopicPartition,
-    earliest, log_throttle, wait_after,
+    ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Target, Time, TopicIdPartition,
+    TopicPartition, earliest, throttle, wait_after,
 };
 use crate::api::share_acknowledge::{ACCEPT, GAP, RELEASE, RENEW};
 use crate::api::{ErrorCode, share_acknowledge};
@@ -385,9 +385,9 @@ impl<T: Send> ShareConsumer<T> {
                 // The epoch wraps around to 1, because 0 opens a session.
                 node.epoch = if node.epoch == i32::MAX { 1 } else { node.epoch + 1 };
                 node.partitions = std::mem::take(&mut node.next_partitions);
-                node.retry_at = now + all.throttle;
+                let request_timeout = self.config.member.request_timeout;
+                node.retry_at = now + throttle(Component::Share, &self.cluster, id, all.throttle, request_timeout);
                 self.measured.note_fetch(now, &all);
-                log_throttle(Component::Share, &self.cluster, id, all.throttle);
                 self.handle_leader_response(now, id, all);
             }
             Err(error) => {
@@ -573,6 +573,14 @@ impl<T: Send> Role for ShareConsumer<T> {
         self.bridged = self.topic_errors.bridge(now, &self.bridged, cluster);
         self.member.handle_cluster(&self.bridged);
         self.report_missing(now);
+    }
+
+    fn handle_disconnect(&mut self, now: Time, target: Target) {
+        if let Target::Fetch(id) = target
+            && let Some(node) = self.nodes.get_mut(&id).filter(|node| !node.busy)
+        {
+            node.retry_at = now;
+        }
     }
 
     fn handle_unreachable(&mut self, now: Time, error: &Error) {

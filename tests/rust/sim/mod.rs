@@ -346,6 +346,9 @@ impl World {
             more = true;
             self.act(client, action);
         }
+        while let Some(target) = client.network.poll_disconnect() {
+            client.role.handle_disconnect(now, target);
+        }
         while let Some(answer) = client.network.poll_response() {
             more = true;
             let answer = client.in_flight.end(answer).expect("one answer for each request");
