@@ -108,10 +108,15 @@ impl ClientRole for Machine {
         state.role.is_ready() || state.role.is_finished()
     }
 
-    /// Notes that the application makes progress or waits for records, for `max.poll.interval.ms`.
+    /// Notes that the application makes progress or waits for records, for `max.poll.interval.ms`. An application that
+    /// waits for records also ends the pauses of idle brokers.
     fn before_timeout(state: &mut State<Self>, unlocked: &Unlocked, now: Time) {
         let progress = unlocked.progress.load(Relaxed);
-        if progress != state.local.seen || !state.wakers.is_empty() || unlocked.waiting.load(Relaxed) > 0 {
+        let waits = !state.wakers.is_empty() || unlocked.waiting.load(Relaxed) > 0;
+        if waits {
+            state.role.end_idle_pause();
+        }
+        if waits || progress != state.local.seen {
             state.local.seen = progress;
             state.role.note_activity(now);
         }
@@ -301,6 +306,7 @@ impl Client<Machine> {
     pub fn try_poll(&self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
         self.note_poll(true);
         let mut state = self.open()?;
+        state.role.end_idle_pause();
         let slices = state.role.poll_records(max_records, max_bytes).inspect_err(|_| self.note_poll(false))?;
         self.fetch_more(state, &slices);
         Ok(slices)
@@ -340,7 +346,7 @@ impl Client<Machine> {
     /// offset.
     pub fn wait_for_records(&self, timeout: Duration) -> bool {
         self.unlocked().waiting.fetch_add(1, Relaxed);
-        let is_small_fetch = self.state().local.is_small_fetch;
+        let is_small_fetch = self.begin_wait();
         let is_ready = if is_small_fetch && !timeout.is_zero() {
             self.unlocked().asked.store(false, Relaxed);
             self.wait_inline_until(timeout, Machine::ends_wait)
@@ -356,6 +362,17 @@ impl Client<Machine> {
     pub fn on_records(&self, waker: Waker) {
         self.unlocked().asked.store(false, Relaxed);
         self.on_ready(waker);
+        self.begin_wait();
+    }
+
+    /// Ends the pauses of idle brokers. A response may have begun a pause since the application polled. Returns whether
+    /// the last fetch response with records was small.
+    fn begin_wait(&self) -> bool {
+        let mut state = self.state();
+        state.role.end_idle_pause();
+        let is_small_fetch = state.local.is_small_fetch;
+        self.fetch_more(state, &[]);
+        is_small_fetch
     }
 
     /// Returns whether all records up to the end offsets were delivered.

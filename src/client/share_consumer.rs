@@ -9,6 +9,7 @@ use crate::engine::Time;
 use crate::engine::metrics::Family;
 use crate::engine::share::{self, AckResults, Acknowledgement};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The share consumer's state machine, which identifies a commit by the promise of its result.
@@ -21,6 +22,8 @@ pub type ShareConsumer = Client<Machine>;
 pub struct Unlocked {
     group: String,
     polls: PollClock,
+    /// The number of threads that wait for records.
+    waiting: AtomicUsize,
 }
 
 impl ClientRole for Machine {
@@ -47,6 +50,12 @@ impl ClientRole for Machine {
         state.role.fail_all(error);
     }
 
+    fn before_timeout(state: &mut State<Self>, unlocked: &Unlocked, _now: Time) {
+        if !state.wakers.is_empty() || unlocked.waiting.load(Relaxed) > 0 {
+            state.role.end_idle_pause();
+        }
+    }
+
     fn ends_wait(state: &State<Self>) -> bool {
         state.role.is_ready()
     }
@@ -57,7 +66,8 @@ impl Client<Machine> {
     pub fn new(config: &Config) -> Result<Self, Error> {
         config.expect(ClientType::ShareConsumer)?;
         let role = config.share_consumer()?;
-        let unlocked = Unlocked { group: role.member.group.clone(), polls: PollClock::default() };
+        let unlocked =
+            Unlocked { group: role.member.group.clone(), polls: PollClock::default(), waiting: AtomicUsize::new(0) };
         Ok(Self::start(Machine::new(role), unlocked, config.connecting()?, config.api_timeout()))
     }
 
@@ -105,7 +115,12 @@ impl Client<Machine> {
 
     /// Waits until [`ShareConsumer::try_poll`] would return records or an error.
     pub fn wait_for_records(&self, timeout: Duration) -> bool {
-        self.wait_until(timeout, Machine::ends_wait)
+        self.unlocked().waiting.fetch_add(1, Relaxed);
+        // A response may have begun a pause of its broker since the application polled.
+        self.nudge();
+        let is_ready = self.wait_until(timeout, Machine::ends_wait);
+        self.unlocked().waiting.fetch_sub(1, Relaxed);
+        is_ready
     }
 
     /// Acknowledges records of a partition. Returns how many of them the application had.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 WAIT_S = 20
 LARGE = b"v" * 5000
 MORE_THAN_SMALL, LONG_MS = 2000, 25_000
+SOME, MOST_PER_SECOND = 20, 40
 
 
 @pytest.fixture
@@ -73,6 +74,37 @@ def test_a_reader_asks_again_when_the_broker_had_nothing_for_as_long_as_it_may_w
             assert asked(dev, "long") == 1
 
 
-def asked(dev: DevBroker, client_id: str) -> int:
+def asked(dev: DevBroker, client_id: str, api: str = "Fetch") -> int:
     """Return the number of fetches of a client."""
-    return sum(request.client_id == client_id for request in dev.requests("Fetch"))
+    return sum(request.client_id == client_id for request in dev.requests(api))
+
+
+@pytest.mark.parametrize("config", [{"fetch_max_wait_ms": 0}, {"fetch_max_wait_ms": 500, "fetch_min_bytes": 0}])
+def test_an_idle_consumer_fetches_rarely_and_at_once_when_the_application_polls(dev: DevBroker, config: dict):
+    tp = made(dev.bootstrap_servers, "t")
+    with (
+        klamm.Producer(dev.bootstrap_servers) as producer,
+        klamm.Consumer(dev.bootstrap_servers, client_id="idle", **config) as consumer,
+    ):
+        consumer.assign([tp])
+        assert not consumer.poll(0.2)
+        assert asked(dev, "idle") > SOME  # a poll waits for no pause
+        assert fetches_per_second(dev, "idle") < MOST_PER_SECOND
+        producer.send("t", b"v").result(WAIT_S)
+        assert [record.value for record in consumer.poll(WAIT_S)] == [b"v"]
+
+
+def test_an_idle_share_consumer_fetches_rarely(dev: DevBroker):
+    made(dev.bootstrap_servers, "t")
+    config = {"group_id": "g", "topics": ["t"], "fetch_max_wait_ms": 0, "client_id": "idle"}
+    with klamm.ShareConsumer(dev.bootstrap_servers, **config) as consumer:
+        until(lambda: consumer.poll(0.2) or asked(dev, "idle", "ShareFetch") > SOME)
+        assert fetches_per_second(dev, "idle", "ShareFetch") < MOST_PER_SECOND
+
+
+def fetches_per_second(dev: DevBroker, client_id: str, api: str = "Fetch") -> float:
+    """Return how many fetches per second a client sends while its application does not poll."""
+    before = asked(dev, client_id, api)
+    until(lambda: asked(dev, client_id, api) >= before + 8)
+    times = [request.time for request in dev.requests(api) if request.client_id == client_id][before:]
+    return len(times) / (times[-1] - times[0])

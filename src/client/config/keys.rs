@@ -375,7 +375,8 @@ keys! {
     "fetch.min.bytes": Kind::Int(0, i32::MAX as i64), "1", CONSUMERS,
         "How many bytes a broker collects before it responds to a fetch request.";
     "fetch.max.wait.ms" or "fetch.wait.max.ms": MS, "500", CONSUMERS,
-        "How long a broker waits for `fetch.min.bytes` before it responds with fewer bytes.";
+        "How long a broker waits for `fetch.min.bytes` before it responds with fewer bytes. If the broker responds \
+         sooner without records, and the application does not poll, the client fetches at most ten times per second.";
     "fetch.max.bytes": Kind::Int(1, i32::MAX as i64), "52428800", CONSUMERS,
         "Maximum size of one fetch response, in bytes. This is a soft limit: the first batch is returned even if \
          it is larger.";

@@ -17,6 +17,9 @@ use std::time::Duration;
 
 /// How long the broker may delay a fetch while other partitions of the broker have full buffers.
 const SHORT_WAIT: Duration = Duration::from_millis(10);
+/// The shortest time between two fetches from a broker that returns no records while the application does not wait for
+/// records. With `fetch.max.wait.ms` 0, the consumer would otherwise send thousands of fetches per second.
+pub const IDLE_PAUSE: Duration = Duration::from_millis(100);
 /// A partition with an empty buffer needs room for a quarter of the bytes that a partition may buffer. With less room,
 /// each fetch would return only one batch.
 const MIN_ROOM_DIVISOR: usize = 4;
@@ -87,6 +90,8 @@ pub(super) struct BrokerFetchState {
     single_until: Time,
     /// The consumer sends no fetch to the broker before this time, because the broker throttles the client (KIP-219).
     pub throttled_until: Time,
+    /// The end of the pause after a response without records. The pause ends early if the application waits for records.
+    pub idle_until: Time,
     /// The ID of the fetch session, or 0 without a session.
     session_id: i32,
     session_epoch: i32,
@@ -94,6 +99,11 @@ pub(super) struct BrokerFetchState {
 }
 
 impl BrokerFetchState {
+    /// Returns the time before which the consumer sends no fetch to the broker.
+    pub fn pauses_until(&self) -> Time {
+        self.throttled_until.max(self.idle_until)
+    }
+
     fn end_session(&mut self) {
         self.session_id = 0;
         self.session_epoch = 0;
@@ -129,7 +139,7 @@ impl<T: Send> Consumer<T> {
     /// Returns the next broker to fetch from.
     fn next_source(&self, now: Time) -> Option<i32> {
         let is_idle =
-            |node: &i32| self.nodes.get(node).is_none_or(|n| n.in_flight.is_none() && n.throttled_until <= now);
+            |node: &i32| self.nodes.get(node).is_none_or(|n| n.in_flight.is_none() && n.pauses_until() <= now);
         let wanting = self.partitions.values().filter(|p| p.wants_more(now, self.max_buffered()));
         wanting.filter_map(|p| self.source(p, now)).find(is_idle)
     }
@@ -137,6 +147,11 @@ impl<T: Send> Consumer<T> {
     /// Returns whether a fetch may be sent now.
     pub fn can_fetch(&self, now: Time) -> bool {
         (self.free_bytes().1 > 0 || self.is_starved(now)) && self.next_source(now).is_some()
+    }
+
+    /// Ends the pauses after responses without records, because the application waits for records.
+    pub fn end_idle_pause(&mut self) {
+        self.nodes.values_mut().for_each(|n| n.idle_until = Time(0));
     }
 
     /// Returns whether paused partitions buffer so much that an empty partition has no room.
@@ -321,6 +336,9 @@ impl<T: Send> Consumer<T> {
                 (broker.malformed, broker.session_errors) = (0, 0);
                 // At this speed, a response of twice the size takes half of the timeout. An empty response proves
                 // nothing.
+                if partitions.iter().all(FetchedPartition::is_empty) {
+                    broker.idle_until = broker.sent_at + IDLE_PAUSE;
+                }
                 let is_quick = now.since(broker.sent_at) < self.config.request_timeout / 4 + self.config.max_wait;
                 if is_quick && partitions.iter().any(|p| !p.chunks.is_empty()) {
                     broker.halvings = broker.halvings.saturating_sub(1);

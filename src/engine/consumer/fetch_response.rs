@@ -117,6 +117,14 @@ pub struct FetchedPartition {
     pub cut_off: bool,
 }
 
+impl FetchedPartition {
+    /// Returns whether the response has nothing for this partition that the consumer has to act on.
+    pub fn is_empty(&self) -> bool {
+        let has_data = !self.chunks.is_empty() || self.has_implausible_batch || self.cut_off;
+        !has_data && !self.code.is_error() && self.error.is_none() && self.replica.is_none()
+    }
+}
+
 /// A whole response.
 #[derive(Debug)]
 pub struct FetchResult {

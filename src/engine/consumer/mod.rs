@@ -36,7 +36,7 @@ use commit::PendingCommit;
 pub use commit::{CommitResult, is_stale_member};
 use density::Densities;
 use fetch::BrokerFetchState;
-pub(super) use fetch::is_unknown_topic;
+pub(super) use fetch::{IDLE_PAUSE, is_unknown_topic};
 use fetch_response::{DecodeOptions, FetchResult, RequestedPartition, decode_fetch_response};
 use frame::Leftover;
 use measured::Measured;
@@ -151,7 +151,7 @@ enum Timer {
     /// The next request about a partition: a fetch, a request for its position, or metadata if the partition is
     /// missing.
     Retry,
-    /// The end of a broker's throttle time.
+    /// The end of a broker's throttle time, or of the pause after a response without records.
     Throttle,
     AutoCommit,
     /// The retry of a commit.
@@ -418,7 +418,7 @@ impl<T: Send> Consumer<T> {
                 });
                 retries.map(|p| p.retry_at).filter(is_later).min()
             }
-            Timer::Throttle => self.nodes.values().map(|n| n.throttled_until).filter(is_later).min(),
+            Timer::Throttle => self.nodes.values().map(|n| n.pauses_until()).filter(is_later).min(),
             Timer::AutoCommit => self.next_auto_commit_at.filter(is_later),
             Timer::Commit => self.next_queued_commit_at(),
             Timer::Operation => self.ops.next_timeout(now),

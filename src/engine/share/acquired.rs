@@ -58,6 +58,16 @@ pub struct LeaderResponse {
     pub leader_changes: Vec<LeaderChange>,
 }
 
+impl LeaderResponse {
+    /// Returns whether this is the response to a fetch that acquired no records, without an error.
+    pub fn has_no_records(&self) -> bool {
+        let is_empty = |p: &PartitionResult| {
+            p.slices.is_empty() && p.undeliverable.is_empty() && p.error.is_none() && !p.code.is_error()
+        };
+        self.is_fetch && self.partitions.iter().all(is_empty)
+    }
+}
+
 /// Topic names by ID.
 pub type TopicNames = HashMap<Uuid, Arc<str>>;
 

@@ -19,7 +19,7 @@ mod results;
 mod subscription;
 
 use super::call::MAX_MALFORMED;
-use super::consumer::{Slice, is_temporary, is_unknown_topic};
+use super::consumer::{IDLE_PAUSE, Slice, is_temporary, is_unknown_topic};
 use super::group::{self, ShareMember, ShareMemberConfig};
 use super::outage::Outage;
 use super::topic_errors::TopicErrors;
@@ -129,6 +129,9 @@ struct LeaderSession {
     /// The number of the last request with acknowledgements.
     round: u64,
     busy: bool,
+    sent_at: Time,
+    /// The end of the pause after a response without records, see [`IDLE_PAUSE`].
+    idle_until: Time,
     /// Whether the request in flight closes the session.
     closing: bool,
     /// Whether the consumer must send the acknowledgements without waiting for a fetch.
@@ -280,6 +283,7 @@ impl<T: Send> ShareConsumer<T> {
             out.push(slice);
         }
         self.note_delivered(now, &out);
+        self.end_idle_pause();
         self.poll_needs_records = out.is_empty();
         if out.is_empty() {
             let error = self.error.take().or_else(|| self.member.take_join_error()).or_else(|| self.outage.take());
@@ -387,6 +391,9 @@ impl<T: Send> ShareConsumer<T> {
                 node.partitions = std::mem::take(&mut node.next_partitions);
                 let request_timeout = self.config.member.request_timeout;
                 node.retry_at = now + throttle(Component::Share, &self.cluster, id, all.throttle, request_timeout);
+                if all.has_no_records() {
+                    node.idle_until = node.sent_at + IDLE_PAUSE;
+                }
                 self.measured.note_fetch(now, &all);
                 self.handle_leader_response(now, id, all);
             }
@@ -604,7 +611,7 @@ impl<T: Send> Role for ShareConsumer<T> {
     }
 
     fn next_timeout(&self, now: Time) -> Option<Time> {
-        let retries = self.nodes.values().filter(|n| !n.busy).map(|n| n.retry_at);
+        let retries = self.nodes.values().filter(|n| !n.busy).flat_map(|n| [n.retry_at, n.idle_until]);
         let retry = retries.chain([self.refresh_at]).filter(|t| *t > now).min();
         let member = self.member.next_timeout().map(|t| t.max(now + Duration::from_micros(1)));
         earliest(earliest(member, retry), self.outage.next_timeout())

@@ -30,6 +30,11 @@ impl LeaderSession {
 }
 
 impl<T: Send> ShareConsumer<T> {
+    /// Ends the pauses after responses without records, because the application waits for records.
+    pub fn end_idle_pause(&mut self) {
+        self.nodes.values_mut().for_each(|n| n.idle_until = Time(0));
+    }
+
     /// Returns the next request to a leader.
     pub(super) fn next_request(&mut self, now: Time) -> Option<Outgoing<ShareToken>> {
         let may_fetch = self.poll_needs_records && self.buffer.is_empty() && self.error.is_none() && !self.leaving;
@@ -69,7 +74,9 @@ impl<T: Send> ShareConsumer<T> {
                 self.nodes.remove(&id);
             } else if self.leaving || node.acks.renews() {
                 return Some(self.build_acknowledge(now, id));
-            } else if let Some(assigned) = assigned.remove(&id) {
+            } else if let Some(assigned) = assigned.remove(&id)
+                && (node.idle_until <= now || !node.acks.is_empty())
+            {
                 return Some(self.build_fetch(now, id, assigned));
             } else if node.flush && !node.acks.is_empty() {
                 return Some(self.build_acknowledge(now, id));
@@ -123,7 +130,7 @@ impl<T: Send> ShareConsumer<T> {
         let options = DecodeOptions { check_crcs: config.check_crcs, max_decompressed_bytes: config.decompress_limit };
         let deadline = Deadline::ToAnswer(now + config.member.request_timeout + config.max_wait);
         node.next_partitions = assigned;
-        node.begin_request();
+        node.begin_request(now);
         Outgoing {
             target: Target::Fetch(id),
             call: Box::new(AtLeast(request, min_version)),
@@ -146,7 +153,7 @@ impl<T: Send> ShareConsumer<T> {
         };
         node.next_partitions = node.partitions.clone();
         node.closing = self.leaving;
-        node.begin_request();
+        node.begin_request(now);
         Outgoing {
             target: Target::Fetch(id),
             call: Box::new(AtLeast(request, if renews { 2 } else { 1 })),
@@ -159,8 +166,8 @@ impl<T: Send> ShareConsumer<T> {
 
 impl LeaderSession {
     /// Notes that the next request contains all collected acknowledgements.
-    fn begin_request(&mut self) {
-        self.busy = true;
+    fn begin_request(&mut self, now: Time) {
+        (self.busy, self.sent_at) = (true, now);
         self.flush = false;
         self.sending = std::mem::take(&mut self.acks);
         self.round += u64::from(!self.sending.is_empty());
