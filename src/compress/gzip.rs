@@ -6,10 +6,10 @@
 //! bytes before the damage.
 
 use super::bounded::read_bounded;
-use flate2::Compression;
 use flate2::bufread::GzDecoder;
-use flate2::write::GzEncoder;
-use std::io::{Chain, Read, Write};
+use flate2::{Compress, Compression, Crc, FlushCompress, Status};
+use std::cell::Cell;
+use std::io::{Chain, Read};
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// The size of a member's header without a name, together with the trailing checksum and size.
@@ -20,11 +20,39 @@ const RESERVED: u8 = 0b1110_0000;
 /// compressed size.
 const USUAL_RATIO: usize = 16;
 
+/// The header of a member without a name and a time. The last byte means that the operating system is unknown.
+const HEADER: [u8; 10] = [MAGIC[0], MAGIC[1], 8, 0, 0, 0, 0, 0, 0, 255];
+/// The output space that a call of the compressor has at least, in bytes.
+const SPACE: usize = 1 << 10;
+
+thread_local! {
+    /// The compressor that [`super::compress`] reuses in this thread, with its level.
+    pub(super) static KEPT: Cell<Option<(Compression, Compress)>> = const { Cell::new(None) };
+}
+
 pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<(), String> {
     // -1 is the default in Kafka as in zlib.
     let level = level.and_then(|level| u32::try_from(level).ok()).map_or_else(Compression::default, Compression::new);
-    let mut encoder = GzEncoder::new(out, level);
-    encoder.write_all(data).and_then(|()| encoder.finish().map(drop)).map_err(|e| e.to_string())
+    let kept = KEPT.take().filter(|(kept_level, _)| *kept_level == level);
+    let (_, mut compressor) = kept.unwrap_or_else(|| (level, Compress::new(level, false)));
+    out.extend_from_slice(&HEADER);
+    let mut rest = data;
+    loop {
+        out.reserve(SPACE);
+        let read = compressor.total_in();
+        let status = compressor.compress_vec(rest, out, FlushCompress::Finish).map_err(|e| e.to_string())?;
+        rest = usize::try_from(compressor.total_in() - read).ok().and_then(|n| rest.get(n..)).unwrap_or_default();
+        if status == Status::StreamEnd {
+            break;
+        }
+    }
+    compressor.reset();
+    KEPT.set(Some((level, compressor)));
+    let mut crc = Crc::new();
+    crc.update(data);
+    out.extend_from_slice(&crc.sum().to_le_bytes());
+    out.extend_from_slice(&crc.amount().to_le_bytes());
+    Ok(())
 }
 
 pub fn decompress(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {

@@ -12,6 +12,7 @@
 use super::bounded::too_large;
 use lz4_flex::block::{DecompressError, decompress_into};
 use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
+use std::cell::Cell;
 use std::io::Write;
 use twox_hash::XxHash32;
 
@@ -30,11 +31,25 @@ const UNSUPPORTED_FLAGS: u8 = 0b11;
 /// The bit in the length of a block that is stored without compression.
 const STORED: u32 = 1 << 31;
 
+thread_local! {
+    /// The encoder that [`super::compress`] reuses in this thread.
+    pub(super) static KEPT: Cell<Option<FrameEncoder<Vec<u8>>>> = const { Cell::new(None) };
+}
+
 pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-    let info = FrameInfo::new().block_size(BlockSize::Max64KB).block_mode(BlockMode::Independent);
-    let mut encoder = FrameEncoder::with_frame_info(info, out);
-    encoder.write_all(data).map_err(|e| e.to_string())?;
-    encoder.finish().map(drop).map_err(|e| e.to_string())
+    // An encoder that has written a frame writes no header for empty data.
+    let mut encoder = KEPT.take().filter(|_| !data.is_empty()).unwrap_or_else(|| {
+        let info = FrameInfo::new().block_size(BlockSize::Max64KB).block_mode(BlockMode::Independent);
+        FrameEncoder::with_frame_info(info, Vec::new())
+    });
+    *encoder.get_mut() = std::mem::take(out);
+    let written = encoder.write_all(data).map_err(|e| e.to_string());
+    let finished = written.and_then(|()| encoder.try_finish().map_err(|e| e.to_string()));
+    *out = std::mem::take(encoder.get_mut());
+    if finished.is_ok() {
+        KEPT.set(Some(encoder));
+    }
+    finished
 }
 
 /// Replaces the header checksum of a frame that klamm wrote by the wrong checksum that magic 0 requires.

@@ -7,6 +7,7 @@
 
 use super::bounded::too_large;
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
+use std::cell::Cell;
 
 const MAGIC: [u8; 8] = [0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0];
 const VERSION: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
@@ -16,16 +17,22 @@ const BLOCK: usize = 32 << 10;
 /// that client drops the whole piece.
 const PIECE: usize = 2 << 10;
 
+thread_local! {
+    /// The encoder and its buffer for one block, which [`super::compress`] reuses in this thread.
+    pub(super) static KEPT: Cell<Option<(Encoder, Vec<u8>)>> = const { Cell::new(None) };
+}
+
 pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION);
-    let (mut encoder, mut packed) = (Encoder::new(), vec![0; max_compress_len(data.len().min(BLOCK))]);
+    let (mut encoder, mut packed) = KEPT.take().unwrap_or_else(|| (Encoder::new(), vec![0; max_compress_len(BLOCK)]));
     for block in data.chunks(BLOCK) {
         let n = encoder.compress(block, &mut packed).map_err(|e| e.to_string())?;
         let length = u32::try_from(n).map_err(|e| e.to_string())?;
         out.extend_from_slice(&length.to_be_bytes());
         out.extend_from_slice(packed.get(..n).unwrap_or_default());
     }
+    KEPT.set(Some((encoder, packed)));
     Ok(())
 }
 

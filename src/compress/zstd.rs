@@ -6,8 +6,9 @@
 //! decoder reads it again as a stream, to recover the bytes before the damage.
 
 use super::bounded::read_bounded;
+use std::cell::Cell;
 use std::io::Read;
-use zstd::bulk::Decompressor;
+use zstd::bulk::{Compressor, Decompressor};
 use zstd::stream::read::Decoder;
 
 const MAGIC: u32 = 0xfd2f_b528;
@@ -23,9 +24,19 @@ const WIDEST: u8 = (27 - 10) << 3;
 /// The flag of a frame without a window size of its own.
 const SINGLE_SEGMENT: u8 = 1 << 5;
 
+thread_local! {
+    /// The compressor that [`super::compress`] reuses in this thread, with its level.
+    pub(super) static KEPT: Cell<Option<(i32, Compressor<'static>)>> = const { Cell::new(None) };
+}
+
 pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<(), String> {
     let level = level.unwrap_or(zstd::DEFAULT_COMPRESSION_LEVEL);
-    let packed = zstd::bulk::compress(data, level).map_err(|e| e.to_string())?;
+    let mut compressor = match KEPT.take() {
+        Some((kept_level, kept)) if kept_level == level => kept,
+        _ => Compressor::new(level).map_err(|e| e.to_string())?,
+    };
+    let packed = compressor.compress(data).map_err(|e| e.to_string())?;
+    KEPT.set(Some((level, compressor)));
     out.extend_from_slice(&packed);
     Ok(())
 }
