@@ -29,6 +29,7 @@ from klamm.transaction import AsyncTransaction, Transaction, TransactionalProduc
 from klamm.waiting import Asyncio, Blocking, documented_by, run
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Awaitable, Callable, Iterable, Sequence
     from datetime import datetime
 
@@ -232,9 +233,10 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             waits for a delivery, calls `on_delivery`. The function must be short and must not block.
         interceptors: Objects with the method `on_send(record)`, `on_delivery(delivery)` or both. `on_send` can return a
             changed record.
-        on_error: Function that gets the error of a failed record if no caller waits for the record's result. A thread
-            that uses the producer calls `on_error` for failed records. A separate thread calls `on_error` while the
-            producer keeps retrying. For example, the producer cannot reach any broker, a broker refuses the
+        on_error: Function that gets the error of a failed record if the program does not take the record's result:
+            records of `send_nowait`, `send_many` and `send_arrow`, and records whose Delivery the program drops. A
+            thread that uses the producer calls `on_error` for failed records. A separate thread calls `on_error` while
+            the producer keeps retrying. For example, the producer cannot reach any broker, a broker refuses the
             credentials, or a topic is missing. The calls of the separate thread begin at once, and continue at growing
             intervals while the problem lasts. If you pass `error_cb`, the separate thread calls `error_cb` instead of
             `on_error`.
@@ -316,7 +318,8 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
                 `delivery_timeout_ms`.
 
         Raises:
-            DeliveryError: Records failed, and no caller has received their errors yet.
+            DeliveryError: Records failed, and the program has not received their errors. These are records of
+                `send_nowait`, `send_many` and `send_arrow`, and records whose Delivery the program has dropped.
             KafkaTimeoutError: The timeout passed. The producer is still sending the records.
         """
         run(self._flush_all(timeout))
@@ -383,7 +386,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             timeout: Seconds to wait for the records. `None` waits without limit.
 
         Raises:
-            DeliveryError: Records failed, and no caller has received their errors yet.
+            DeliveryError: Records failed, and the program has not received their errors; see `flush`.
             KafkaTimeoutError: The timeout passed before all records were acknowledged. The producer drops the remaining
                 records.
         """
@@ -421,7 +424,8 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
 
         While the buffer is full, the record waits in a send queue for at most `max_block_ms`. If the program cancels
         the awaitable, the producer removes a record that is still queued. The call raises errors that klamm can detect
-        at once, even if the program never awaits the result.
+        at once, even if the program never awaits the result. If no task awaits the result, `on_error`, `flush` and
+        `close` report a later failure.
 
         Args:
             topic: Name of the topic.
@@ -472,6 +476,13 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
             )
         return None if deadline is None else max(deadline - time.monotonic(), 0)
 
+    async def _flush_all(self, timeout: float | None) -> None:
+        unacknowledged = [] if self._queue is None else self._queue.unacknowledged()
+        remaining = await self._drain_queue("flush", timeout)
+        await self._wait(self._flush(), remaining)
+        await _end_of(unacknowledged)
+        self._raise_failures()
+
     async def _wait_for_earlier(self) -> None:
         if self._queue is not None and self._queue.has_records():
             try:
@@ -501,7 +512,8 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
         """Send a record, or raise at once if the buffer is full. The arguments are the same as those of `send`.
 
         Returns:
-            A Delivery, which can be awaited. `on_error` and `flush` do not report a failure of this record.
+            A Delivery, which can be awaited. If the program drops the Delivery, `on_error`, `flush` and `close` report
+            a failure of this record.
 
         Raises:
             BufferFullError: The buffer is full.
@@ -551,6 +563,7 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
     async def _flush_within(self, timeout: float | None) -> None:
         queue_error: KafkaTimeoutError | None = None
         remaining = timeout
+        unacknowledged = [] if self._queue is None else self._queue.unacknowledged()
         if (abort := self._abort_transaction()) is not None:
             self._fail_queued()
             began = time.monotonic()
@@ -564,6 +577,14 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
         with suppress(KafkaTimeoutError):  # `_close_core` reports how many records are left
             if self._outstanding():
                 await self._flush().within(remaining)
+                await _end_of(unacknowledged)
         self._close_core(0, waited=timeout or 0)
         if queue_error is not None:
             raise queue_error
+
+
+async def _end_of(futures: list[asyncio.Future[None]]) -> None:
+    if futures:
+        import asyncio
+
+        await asyncio.wait(futures)

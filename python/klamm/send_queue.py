@@ -42,6 +42,7 @@ class SendQueue:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._waiting: set[Appended] = set()
+        self._unacknowledged: set[asyncio.Future[None]] = set()
         self._queue: deque[tuple[Appended, float, Sequence[Any]]] = deque()
         self._appending: asyncio.Task[None] | None = None
         # For each topic, the records in send order, and the task that finds the records' partitions one after the
@@ -60,7 +61,7 @@ class SendQueue:
         """Queue a record, and return a task that ends with the record's acknowledgement."""
         appended, deadline = self._add(producer)
         self._enqueue(producer, appended, deadline, record)
-        return self._acknowledgement(appended)
+        return self._acknowledgement(producer, appended)
 
     def is_partitioning(self, topic: str) -> bool:
         """Return whether records of a topic wait for their partitions.
@@ -79,11 +80,15 @@ class SendQueue:
             self._unpartitioned[topic] = records, self._loop.create_task(self._find(producer, topic, records))
         self._unpartitioned[topic][0].append((appended, deadline, find))
         appended.add_done_callback(lambda _: self._stop_unneeded_search(topic))
-        return self._acknowledgement(appended)
+        return self._acknowledgement(producer, appended)
 
     def waiting(self) -> list[Appended]:
         """Return the futures of the records that are not appended to a batch yet."""
         return [each for each in self._waiting if not each.done()] if self.is_of_running_loop() else []
+
+    def unacknowledged(self) -> list[asyncio.Future[None]]:
+        """Return futures that end after the tasks of queued records. The futures do not keep the tasks alive."""
+        return list(self._unacknowledged) if self.is_of_running_loop() else []
 
     def _add(self, producer: ProducerCore[Any, Any]) -> tuple[Appended, float]:
         appended: Appended = self._loop.create_future()
@@ -98,14 +103,23 @@ class SendQueue:
         if self._appending is None:
             self._appending = self._loop.create_task(self._append(producer))
 
-    def _acknowledgement(self, appended: Appended) -> asyncio.Task[RecordMetadata]:
+    def _acknowledgement(self, producer: ProducerCore[Any, Any], appended: Appended) -> asyncio.Task[RecordMetadata]:
         async def acknowledged() -> RecordMetadata:
             return await (await appended)
 
         task = _Acknowledgement(acknowledged(), loop=self._loop)
-        # The coroutine cannot cancel the future, because a task that is cancelled before its first step never runs its
-        # coroutine.
-        task.add_done_callback(lambda _: appended.cancel())
+        task.producer = producer
+        ended: asyncio.Future[None] = self._loop.create_future()
+        self._unacknowledged.add(ended)
+        ended.add_done_callback(self._unacknowledged.discard)
+
+        def end(_: object) -> None:
+            # The coroutine cannot cancel the future, because a task that is cancelled before its first step never runs
+            # its coroutine.
+            appended.cancel()
+            ended.set_result(None)
+
+        task.add_done_callback(end)
         return task
 
     async def _find(self, producer: ProducerCore[Any, Any], topic: str, records: deque[Unpartitioned]) -> None:
@@ -152,6 +166,8 @@ class SendQueue:
 class _Acknowledgement(asyncio.Task["RecordMetadata"]):
     """A task that is also a coroutine, as a Delivery is, so that `asyncio.create_task(producer.send(...))` works."""
 
+    producer: ProducerCore[Any, Any]
+
     def send(self, _value: None) -> _Acknowledgement:
         if self.done():
             raise StopIteration(self.result())
@@ -163,6 +179,12 @@ class _Acknowledgement(asyncio.Task["RecordMetadata"]):
 
     def close(self) -> None:
         """Do nothing, because the record is already queued."""
+
+    def __del__(self) -> None:
+        # If no task has taken the exception, the producer reports the exception instead of the event loop.
+        if self._log_traceback and self.producer._note_failure(self._exception):
+            self._log_traceback = False
+        super().__del__()
 
 
 async def room_within(producer: ProducerCore[Any, Any], timeout: float, done: int = 0) -> bool:

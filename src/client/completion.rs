@@ -13,6 +13,8 @@ struct Slot<T> {
     result: Option<Result<T, Error>>,
     waiting: u32,
     wakers: Vec<Waker>,
+    /// Whether the caller has dropped its [`Pending`] without the result.
+    is_abandoned: bool,
 }
 
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl<T> Pending<T> {
     where
         T: 'static,
     {
-        let slot = Mutex::new(Slot { result: None, waiting: 0, wakers: Vec::new() });
+        let slot = Mutex::new(Slot { result: None, waiting: 0, wakers: Vec::new(), is_abandoned: false });
         let shared = Arc::new(Shared { slot, done: Condvar::new() });
         (Promise(shared.clone()), Self(shared))
     }
@@ -94,6 +96,14 @@ impl<T> Pending<T> {
             slot.wakers.push(waker);
         }
     }
+
+    /// Notes that no caller will take the result. Returns the error if the call has already failed. If the call has no
+    /// result yet, [`Promise::complete_and_check`] will return true.
+    pub fn abandon(&self) -> Option<Error> {
+        let mut slot = self.0.lock();
+        slot.is_abandoned = true;
+        slot.result.as_ref()?.as_ref().err().cloned()
+    }
 }
 
 impl<T: Clone> Pending<T> {
@@ -104,12 +114,14 @@ impl<T: Clone> Pending<T> {
 }
 
 impl<T> Shared<T> {
-    fn complete(&self, result: impl FnOnce() -> Result<T, Error>) {
+    /// Sets the result, if there is none yet. Returns whether the caller had abandoned the result.
+    fn complete(&self, result: impl FnOnce() -> Result<T, Error>) -> bool {
         let mut slot = self.lock();
         if slot.result.is_some() {
-            return;
+            return false;
         }
         slot.result = Some(result());
+        let is_abandoned = slot.is_abandoned;
         let wakers = std::mem::take(&mut slot.wakers);
         let waiting = slot.waiting > 0;
         drop(slot);
@@ -117,6 +129,7 @@ impl<T> Shared<T> {
             self.done.notify_all();
         }
         wakers.into_iter().for_each(Waker::wake);
+        is_abandoned
     }
 }
 
@@ -126,11 +139,18 @@ impl<T: 'static> Promise<T> {
         self.0.complete(|| result);
     }
 
+    /// Does the same as [`Promise::complete`]. Returns whether the caller had abandoned the result.
+    pub fn complete_and_check(self, result: Result<T, Error>) -> bool {
+        self.0.complete(|| result)
+    }
+
     /// Leaves the result to [`catch`], which knows the text of the panic. Returns whether `catch` is running in this
     /// thread.
     fn defer(&self) -> bool {
         let shared = self.0.clone();
-        let orphan: Orphan = Box::new(move |error| shared.complete(|| Err(error.clone())));
+        let orphan: Orphan = Box::new(move |error| {
+            shared.complete(|| Err(error.clone()));
+        });
         let deferred = ORPHANS.try_with(|orphans| {
             let Ok(mut orphans) = orphans.try_borrow_mut() else { return false };
             orphans.as_mut().map(|list| list.push(orphan)).is_some()

@@ -140,6 +140,10 @@ impl<R: ClientRole> Client<R> {
         &self.core.shared.unlocked
     }
 
+    pub(super) fn shared(&self) -> &Shared<R> {
+        &self.core.shared
+    }
+
     /// Locks the state, even if the client is closed.
     pub(super) fn state(&self) -> MutexGuard<'_, State<R>> {
         self.core.shared.state()

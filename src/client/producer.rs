@@ -50,7 +50,7 @@ pub struct RecordMetadata {
     pub timestamp: i64,
 }
 
-/// Failed records that have no promise, grouped by error.
+/// Failed records whose error no caller has received, grouped by error.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Why the delivery failed.
@@ -143,13 +143,18 @@ impl ClientRole for Machine {
             Done::Op(completion, result) => completion(result),
             Done::Call(promise, result) => promise.complete(result),
             Done::Batch(event) => {
+                let mut abandoned = 0;
                 for d in event.deliveries {
-                    d.completion.complete(event.result.clone().map(|(base_offset, append_time)| RecordMetadata {
+                    let result = event.result.clone().map(|(base_offset, append_time)| RecordMetadata {
                         topic: event.topic.clone(),
                         partition: event.partition,
                         offset: if base_offset < 0 { -1 } else { base_offset + i64::from(d.index) },
                         timestamp: if append_time < 0 { d.timestamp } else { append_time },
-                    }));
+                    });
+                    abandoned += u64::from(d.completion.complete_and_check(result));
+                }
+                if let (Err(error), 1..) = (&event.result, abandoned) {
+                    note_failure(shared, error, abandoned);
                 }
                 let unlocked = &shared.unlocked;
                 if unlocked.undelivered.fetch_sub(1, SeqCst) == 1 && unlocked.is_awaited.load(SeqCst) {
@@ -195,6 +200,11 @@ impl ClientRole for Machine {
     fn refusal(state: &State<Self>) -> Option<Error> {
         state.role.last_refusal().cloned()
     }
+}
+
+fn note_failure(shared: &Shared<Machine>, error: &Error, count: u64) {
+    shared.state().local.note_failure(error, count);
+    shared.unlocked.has_failures.store(true, Relaxed);
 }
 
 impl Locked {
@@ -259,6 +269,19 @@ impl Client<Machine> {
         let topic = appender.topic(topic)?;
         appender.append(topic, record, Some(promise))?;
         Ok(pending)
+    }
+
+    /// Notes that no caller will take the result of a record. [`Producer::take_failures`] returns its failure.
+    pub fn abandon(&self, delivery: &Pending<RecordMetadata>) {
+        // In the child of a fork, the locks may stay locked for ever.
+        if self.check_birth().is_err() {
+            return;
+        }
+        let Some(error) = delivery.abandon() else { return };
+        // The end of the transaction has reported the failure.
+        if !self.is_transactional() {
+            note_failure(self.shared(), &error, 1);
+        }
     }
 
     /// Sends a record without a promise. [`Producer::take_failures`] returns its failure. Never blocks.
@@ -350,6 +373,11 @@ impl Client<Machine> {
         self.call(|p, now| p.end_transaction(now, commit))
     }
 
+    /// Returns whether the producer sends records only in transactions.
+    pub fn is_transactional(&self) -> bool {
+        self.state().role.is_transactional()
+    }
+
     /// Returns whether a transaction is open, even if it has failed.
     pub fn is_in_transaction(&self) -> bool {
         self.state().role.is_in_transaction()
@@ -397,7 +425,8 @@ impl Client<Machine> {
         self.unlocked().has_failures.load(Relaxed)
     }
 
-    /// Returns the failures of records without a promise that occurred since the last call.
+    /// Returns the failures since the last call of records whose caller does not take the result: records without a
+    /// promise, and abandoned deliveries.
     pub fn take_failures(&self) -> Vec<Failure> {
         self.unlocked().has_failures.store(false, Relaxed);
         std::mem::take(&mut self.state().local.failures)

@@ -28,6 +28,7 @@ mod delivery_buffer;
 mod deserializers;
 mod error;
 mod event_loop;
+mod failures;
 mod legacy;
 mod login_mailbox;
 mod logs;

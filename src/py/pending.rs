@@ -16,6 +16,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -104,16 +105,26 @@ pub(super) struct Pending {
 }
 
 enum Work {
-    /// The acknowledgement of a record. This variant needs no box, because a producer creates an acknowledgement for
-    /// each record.
-    Delivery(client::Pending<client::RecordMetadata>, Arc<client::Producer>),
+    /// The acknowledgement of a record, and whether the program has taken the result or has set a callback. This
+    /// variant needs no box, because a producer creates an acknowledgement for each record.
+    Delivery(client::Pending<client::RecordMetadata>, Arc<client::Producer>, AtomicBool),
     Other(Box<dyn Completion>, Arc<dyn AnyClient>),
+}
+
+/// If the program drops a delivery without taking its result, the producer reports the failure of the record.
+impl Drop for Pending {
+    fn drop(&mut self) {
+        match &self.work {
+            Work::Delivery(pending, producer, is_taken) if !is_taken.load(Relaxed) => producer.abandon(pending),
+            _ => {}
+        }
+    }
 }
 
 impl Pending {
     /// Returns the acknowledgement of a record.
     pub(super) fn delivery(pending: client::Pending<client::RecordMetadata>, producer: Arc<client::Producer>) -> Self {
-        Self { work: Work::Delivery(pending, producer) }
+        Self { work: Work::Delivery(pending, producer, AtomicBool::new(false)) }
     }
 
     /// Returns a result that `convert` creates from the completion's value. The error message of a timeout calls the
@@ -160,7 +171,7 @@ impl Pending {
 
     fn client(&self) -> &dyn AnyClient {
         match &self.work {
-            Work::Delivery(_, producer) => &**producer,
+            Work::Delivery(_, producer, _) => &**producer,
             Work::Other(_, client) => &**client,
         }
     }
@@ -191,29 +202,43 @@ impl Pending {
 
     fn wait(&self, timeout: Duration) -> bool {
         match &self.work {
-            Work::Delivery(pending, producer) => producer.wait(pending, timeout),
+            Work::Delivery(pending, producer, _) => producer.wait(pending, timeout),
             Work::Other(completion, _) => completion.wait(timeout),
         }
     }
 
     fn is_done(&self) -> bool {
         match &self.work {
-            Work::Delivery(pending, _) => pending.is_done(),
+            Work::Delivery(pending, ..) => pending.is_done(),
             Work::Other(completion, _) => completion.is_done(),
         }
+    }
+
+    /// Notes that the program takes the result itself. `on_error`, `flush` and `close` then do not report a failure.
+    fn note_taken(&self) {
+        if let Work::Delivery(_, _, is_taken) = &self.work {
+            is_taken.store(true, Relaxed);
+        }
+    }
+
+    /// Returns the result for the program, if there is one.
+    fn take(&self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>> {
+        let result = self.get(py)?;
+        self.note_taken();
+        Some(result)
     }
 
     /// Returns the result, if there is one.
     fn get(&self, py: Python<'_>) -> Option<PyResult<Py<PyAny>>> {
         match &self.work {
-            Work::Delivery(pending, _) => Some(pending.get()?.map_err(PyErr::from).and_then(|m| metadata(py, m))),
+            Work::Delivery(pending, ..) => Some(pending.get()?.map_err(PyErr::from).and_then(|m| metadata(py, m))),
             Work::Other(completion, _) => completion.get(py),
         }
     }
 
     fn on_done(&self, waker: Waker) {
         match &self.work {
-            Work::Delivery(pending, _) => pending.on_done(waker),
+            Work::Delivery(pending, ..) => pending.on_done(waker),
             Work::Other(completion, _) => completion.on_done(waker),
         }
     }
@@ -225,7 +250,7 @@ impl Pending {
         if !wait_for(py, Deadline::after(timeout), |slice| self.wait(slice))? {
             return Err(self.timed_out(py, timeout.unwrap_or_default()));
         }
-        self.get(py).ok_or_else(|| self.timed_out(py, 0.0))
+        self.take(py).ok_or_else(|| self.timed_out(py, 0.0))
     }
 
     /// Returns the error of a wait that timed out without a result.
@@ -306,6 +331,7 @@ impl Pending {
         if !callback.bind(slf.py()).is_callable() {
             return Err(arguments::of_type("callback", callback.bind(slf.py()), "a function", None));
         }
+        this.note_taken();
         this.on_done(Arc::new(Callback { pending: slf.clone().unbind(), callback }).into());
         Ok(())
     }
@@ -347,7 +373,7 @@ impl Pending {
     fn send<'py>(slf: &Bound<'py, Self>, _value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, LoopFuture>> {
         let (py, this) = (slf.py(), slf.get());
         this.check()?;
-        match this.get(py) {
+        match this.take(py) {
             Some(result) => Err(stop_iteration(result?)),
             None => LoopFuture::__next__(event_loop::wait_on(py, slf.clone().unbind(), None)?),
         }
@@ -396,7 +422,7 @@ impl PendingWait {
         }
         let pending = self.pending.get();
         pending.check()?;
-        if let Some(result) = pending.get(py) {
+        if let Some(result) = pending.take(py) {
             return Err(stop_iteration(result?));
         }
         let wait = event_loop::wait_on(py, self.pending.clone_ref(py), self.timeout)?;
@@ -433,7 +459,7 @@ pub(super) fn int_list(py: Python<'_>, items: Vec<i32>) -> PyResult<Py<PyAny>> {
 impl WaitSource for Py<Pending> {
     fn watched(&self) -> Option<Arc<dyn AnyClient>> {
         match &self.get().work {
-            Work::Delivery(_, producer) => Some(producer.clone()),
+            Work::Delivery(_, producer, _) => Some(producer.clone()),
             Work::Other(..) => None,
         }
     }
@@ -441,7 +467,7 @@ impl WaitSource for Py<Pending> {
         self.get().on_done(waker);
     }
     fn result(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        self.get().get(py).unwrap_or_else(|| Ok(py.None()))
+        self.get().take(py).unwrap_or_else(|| Ok(py.None()))
     }
     fn timed_out(&self, py: Python<'_>, seconds: f64) -> PyResult<Py<PyAny>> {
         Err(self.get().timed_out(py, seconds))

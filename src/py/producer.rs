@@ -11,8 +11,9 @@ use super::client::ClientCore;
 use super::commits::OffsetToCommit;
 use super::consumer::ConsumerCore;
 use super::deadline::{Deadline, wait_for};
-use super::error::{argument, exception, raise};
+use super::error::{argument, exception};
 use super::event_loop;
+use super::failures::Failures;
 use super::login_mailbox;
 use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
@@ -22,21 +23,18 @@ use super::{arguments, config};
 use crate::api::ErrorCode;
 use crate::arrow::{Invalid, Row};
 use crate::client::{
-    self, AnyClient, Appender, ClientType, Error, ErrorKind, Failure, NOW, NewRecord, PAUSE, TopicIndex, records_were,
-    seconds,
+    self, AnyClient, Appender, ClientType, Error, ErrorKind, NOW, NewRecord, PAUSE, TopicIndex, records_were, seconds,
 };
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// The base class of the producers.
 #[pyclass(extends = ClientCore, subclass, frozen, generic, name = "Producer", module = "klamm")]
 pub(super) struct ProducerCore {
     client: Arc<client::Producer>,
-    on_error: Option<Py<PyAny>>,
     close_timeout: f64,
-    /// Failures of records without a Delivery that `flush` has not raised yet.
-    failures: Mutex<Vec<Failure>>,
+    failures: Failures,
     /// The consumers whose offsets the transactions commit.
     consumers: BoundConsumers,
 }
@@ -141,16 +139,19 @@ impl ProducerCore {
         let client = Arc::new(client::Producer::new(&config)?);
         login_mailbox::start(py, client.login_mailbox(), login)?;
         let close_timeout = config.close_timeout().as_secs_f64();
-        let failures = Mutex::default();
+        let failures = Failures::new(on_error);
         let base = ClientCore::new(client.clone(), "a producer", servers, log_target);
         let consumers = BoundConsumers::new(client.clone());
-        Ok(PyClassInitializer::from(base).add_subclass(Self { client, on_error, close_timeout, failures, consumers }))
+        Ok(PyClassInitializer::from(base).add_subclass(Self { client, close_timeout, failures, consumers }))
     }
 
     /// Sends a record.
     ///
     /// The call copies the record into the buffer and returns immediately. The call waits only while the buffer is
     /// full, at most `max_block_ms`.
+    ///
+    /// If the delivery fails, and the program has dropped the Delivery without taking its result, the producer calls
+    /// `on_error` with the error, and `flush()` and `close()` raise the error.
     ///
     /// Args:
     ///     topic (str): The topic.
@@ -190,6 +191,7 @@ impl ProducerCore {
         let (value, key, headers) = convert_arguments(value, key, headers)?;
         let headers = headers.parts();
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
+        self.failures.before_send(py, &self.client)?;
         let pending = self.when_room(py, || self.client.send(topic, record()))?;
         Ok(Pending::delivery(pending, self.client.clone()))
     }
@@ -234,9 +236,7 @@ impl ProducerCore {
         let (value, key, headers) = convert_arguments(value, key, headers)?;
         let headers = headers.parts();
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
-        if self.on_error.is_some() {
-            self.report(py)?;
-        }
+        self.failures.before_send(py, &self.client)?;
         self.when_room(py, || self.client.send_nowait(topic, record()))
     }
 
@@ -244,6 +244,7 @@ impl ProducerCore {
     #[pyo3(name = "_try_send", signature = (topic, value, key, partition, timestamp_ms, headers))]
     fn try_send(
         &self,
+        py: Python<'_>,
         #[pyo3(from_py_with = arguments::topic)] topic: &str,
         value: Option<&Bound<'_, PyAny>>,
         key: Option<&Bound<'_, PyAny>>,
@@ -254,6 +255,7 @@ impl ProducerCore {
         let (value, key, headers) = convert_arguments(value, key, headers)?;
         let headers = headers.parts();
         let record = record(&value, &key, partition, timestamp_ms, &headers);
+        self.failures.before_send(py, &self.client)?;
         let pending = self.client.send(topic, record)?;
         Ok(Pending::delivery(pending, self.client.clone()))
     }
@@ -382,12 +384,18 @@ impl ProducerCore {
     /// A failure is an exception and the number of records that have failed with this exception.
     #[pyo3(name = "_failures", signature = (take))]
     fn failures(&self, py: Python<'_>, take: bool) -> PyResult<Vec<(Py<PyAny>, u64)>> {
-        self.report(py)?;
-        if !take {
-            return Ok(Vec::new());
+        self.failures.report(py, &self.client)?;
+        Ok(if take { self.failures.take() } else { Vec::new() })
+    }
+
+    /// Reports the failure of a record whose result the program does not take. Returns False if no later call can report
+    /// the failure.
+    #[pyo3(name = "_note_failure", signature = (error))]
+    fn note_failure(&self, py: Python<'_>, error: Py<PyAny>) -> PyResult<bool> {
+        if self.client.check().is_err() || self.client.is_transactional() {
+            return Ok(false);
         }
-        let failures = std::mem::take(&mut *self.failures.lock().unwrap_or_else(PoisonError::into_inner));
-        Ok(failures.iter().map(|f| (raise(py, &f.error).into_value(py).into_any(), f.count)).collect())
+        self.failures.add(py, vec![(error, 1)]).map(|()| true)
     }
 
     /// Prepares the producer for transactions.
@@ -580,22 +588,6 @@ impl ProducerCore {
             sent.and(result).map_err(|stop| stop.at_row(*next))?;
             if appender.is_ahead() {
                 return Err(SendStopReason::Full);
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes new failures from the client and calls `on_error`.
-    fn report(&self, py: Python<'_>) -> PyResult<()> {
-        if !self.client.has_failures() || self.client.check().is_err_and(|e| e.kind() == ErrorKind::Forked) {
-            return Ok(());
-        }
-        let failures = self.client.take_failures();
-        let errors: Vec<PyErr> = failures.iter().map(|f| raise(py, &f.error)).collect();
-        self.failures.lock().unwrap_or_else(PoisonError::into_inner).extend(failures);
-        if let Some(on_error) = &self.on_error {
-            for error in errors {
-                on_error.call1(py, (error.into_value(py),))?;
             }
         }
         Ok(())

@@ -390,6 +390,11 @@ impl<D> Producer<D> {
         self.transact(|t| t.commit_offsets(now, group, offsets))
     }
 
+    /// Returns whether the producer sends records only in transactions.
+    pub fn is_transactional(&self) -> bool {
+        self.transactions.is_some()
+    }
+
     /// Returns whether a transaction is open.
     pub fn is_in_transaction(&self) -> bool {
         self.transactions.as_ref().is_some_and(Transactions::is_open)
