@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -27,6 +28,7 @@ from klamm.admin import (
 from klamm.errors import (
     ArgumentError,
     BrokerIdNotRegisteredError,
+    BrokerNotAvailableError,
     CombinedError,
     GroupIdNotFoundError,
     InvalidPartitionsError,
@@ -329,6 +331,37 @@ def test_asyncio_has_the_same_calls(broker, filled):
 def test_without_a_broker_a_call_on_several_items_has_one_error():
     with klamm.Admin("127.0.0.1:1", default_api_timeout_ms=300) as admin, pytest.raises(NetworkError):
         admin.create_topics({"a": klamm.NewTopic(), "b": klamm.NewTopic()})
+
+
+CALLS_OF_BROKER_99 = {
+    "describe_configs": lambda admin: admin.describe_configs("broker", "99"),
+    "alter_configs": lambda admin: admin.alter_configs("broker", "99", {"log.cleaner.threads": "1"}),
+    "describe_log_dirs": lambda admin: admin.describe_log_dirs([99]),
+    "describe_replica_log_dirs": lambda admin: admin.describe_replica_log_dirs([Replica("t", 0, 99)]),
+    "alter_replica_log_dirs": lambda admin: admin.alter_replica_log_dirs({Replica("t", 0, 99): "/log"}),
+    "describe_producers": lambda admin: admin.describe_producers([klamm.TopicPartition("t", 0)], broker=99),
+    "api_versions": lambda admin: admin.api_versions([99]),
+}
+
+
+@pytest.mark.parametrize("call", CALLS_OF_BROKER_99)
+def test_a_broker_that_is_not_in_the_cluster_is_an_error_after_a_few_attempts(call):
+    with DevBroker() as broker, klamm.Admin(broker.bootstrap_servers, default_api_timeout_ms=20_000) as admin:
+        with pytest.raises(BrokerNotAvailableError, match="broker 99 is not in the metadata") as caught:
+            CALLS_OF_BROKER_99[call](admin)
+        assert "describe_cluster" in caught.value.hint
+        assert len(broker.requests("Metadata")) < 8
+
+
+def test_a_change_waits_only_for_the_brokers_that_still_run():
+    with DevBroker(brokers=3) as broker, klamm.Admin(broker.bootstrap_servers) as admin:
+        broker.fault("Metadata", "delay", seconds=1, times=None, node=3)
+        admin.list_topics()
+        with ThreadPoolExecutor(1) as pool:
+            created = pool.submit(admin.create_topics, {"t": klamm.NewTopic(assignments=[[1]])}, 20, wait=True)
+            until(lambda: any(request.node == 3 for request in broker.requests("Metadata")))
+            broker.kill(3)
+            assert created.result()["t"].partitions == 1
 
 
 def test_an_unknown_partition_is_an_error_after_a_few_attempts():

@@ -15,6 +15,7 @@ from klamm._klamm import AdminCore, broker_error
 from klamm.arguments import checked_partition, list_of, seconds
 from klamm.errors import (
     ArgumentError,
+    BrokerNotAvailableError,
     CombinedError,
     KafkaError,
     KafkaTimeoutError,
@@ -232,7 +233,7 @@ class Calls(Waiting, AdminCore):
         late: dict[K, KafkaError] = {}
         pause = FIRST_PAUSE
         try:
-            while items and not await is_done(deadline.left()):
+            while items and not await _is_done(is_done, deadline.left()):
                 if deadline.left() <= pause:
                     raise KafkaTimeoutError("the brokers have not completed the change yet")
                 await self._sleep(pause)
@@ -277,6 +278,13 @@ def _too_late(result: object, deadline: Deadline) -> KafkaError:
     )
 
 
+async def _is_done(is_done: Callable[[float], Awaitable[bool]], left: float) -> bool:
+    try:
+        return await is_done(left)
+    except BrokerNotAvailableError:
+        return False  # a broker has stopped; the next call asks the brokers that still run
+
+
 def _unconfirmed(what: str, error: KafkaError, deadline: Deadline) -> KafkaError:
     if not isinstance(error, (KafkaTimeoutError, NetworkError)):
         return error
@@ -289,7 +297,7 @@ def _unconfirmed(what: str, error: KafkaError, deadline: Deadline) -> KafkaError
 def _is_transient(result: object, grace: Deadline, wait_for_leaders: bool) -> bool:
     if isinstance(result, (UnknownTopicOrPartitionError, UnknownTopicIdError)):
         return wait_for_leaders and grace.left() > 0
-    if isinstance(result, (KafkaTimeoutError, NetworkError)):
+    if isinstance(result, (KafkaTimeoutError, NetworkError, BrokerNotAvailableError)):
         return wait_for_leaders
     return isinstance(result, KafkaError) and getattr(result, "retriable", False)
 

@@ -7,7 +7,7 @@
 use super::op::{Op, OpContext, Output};
 use crate::api::{self, Entry, ErrorCode, Info};
 use crate::engine::call::malformed;
-use crate::engine::{Call, Error, ErrorKind, Reply, Target, coordinator};
+use crate::engine::{Call, Error, ErrorKind, Reply, Target, Time, coordinator};
 use crate::wire::{Value, Writer};
 use std::ops::RangeInclusive;
 
@@ -50,6 +50,8 @@ pub struct ByName {
     max: i16,
     route: Route,
     coordinator: Option<i32>,
+    /// When the first metadata response without the broker of the route arrived.
+    missing_since: Option<Time>,
     /// Whether an attempt had no response, so that the broker may already have made the change.
     repeated: bool,
     found: Option<Value>,
@@ -70,27 +72,53 @@ impl ByName {
             return Err(Error::new(ErrorKind::Config, why));
         };
         let max = fitting.next_back().unwrap_or(min);
-        Ok(Self { entry, min, max, fields, route, coordinator: None, repeated: false, found: None })
+        Ok(Self {
+            entry,
+            min,
+            max,
+            fields,
+            route,
+            coordinator: None,
+            missing_since: None,
+            repeated: false,
+            found: None,
+        })
     }
 
-    fn target(&self, cx: &mut OpContext<'_>) -> Option<Target> {
+    fn target(&mut self, cx: &mut OpContext<'_>) -> Result<Option<Target>, Error> {
         if !cx.knows_brokers() {
-            return None;
+            return Ok(None);
         }
-        Some(match &self.route {
+        Ok(Some(match &self.route {
             Route::Any => Target::Any,
             Route::Controller => Target::Controller,
-            Route::Broker(id) => Target::Node(*id),
+            Route::Broker(id) if cx.cluster.brokers.contains_key(id) => {
+                self.missing_since = None;
+                Target::Node(*id)
+            }
+            Route::Broker(id) => return Err(self.missing_broker(*id, cx.cluster.updated_at)),
             Route::Coordinator(key_type, key) => {
                 match self.coordinator.filter(|n| cx.cluster.brokers.contains_key(n)) {
                     Some(node) => Target::Node(node),
                     None => {
                         cx.send_call(Target::Any, coordinator::request(*key_type, key), COORDINATOR);
-                        return None;
+                        return Ok(None);
                     }
                 }
             }
-        })
+        }))
+    }
+
+    /// Returns the error for a broker that is not in the metadata. The error is retriable until a second response lacks
+    /// the broker, because the first response may be stale.
+    fn missing_broker(&mut self, id: i32, updated_at: Time) -> Error {
+        let message = format!("broker {id} is not in the metadata of the cluster");
+        if *self.missing_since.get_or_insert(updated_at) == updated_at {
+            return Error::new(ErrorKind::Network, message);
+        }
+        Error::refused(ErrorCode::BROKER_NOT_AVAILABLE, format!("{}: {message}", self.name())).with_hint(
+            "check the broker ID, and whether the broker runs; describe_cluster returns the brokers that run",
+        )
     }
 }
 
@@ -100,7 +128,7 @@ impl Op for ByName {
     }
 
     fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
-        if let Some(target) = self.target(cx) {
+        if let Some(target) = self.target(cx)? {
             let call = NamedCall { entry: self.entry, fields: self.fields.clone(), min: self.min };
             cx.send_call_at_most(target, call, RESPONSE, self.max);
         }
@@ -183,7 +211,7 @@ const RESPONSE: u32 = 1;
 mod tests {
     use super::*;
     use crate::api::{list_groups, metadata};
-    use crate::engine::{ClientResponse, Cluster, Role, Time};
+    use crate::engine::{ClientResponse, Cluster, Role};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -217,5 +245,25 @@ mod tests {
             let error = result.expect("an end").1.err();
             assert_eq!(error.map(|e| e.kind()), (malformed == 3).then_some(ErrorKind::Decode));
         }
+    }
+
+    #[test]
+    fn a_broker_that_two_metadata_responses_lack_is_an_error() {
+        let mut ops = super::super::Ops::new((Duration::from_millis(1), Duration::from_millis(1)));
+        let op = ByName::new("ListGroups", Value::Struct(Vec::new()), Route::Broker(99), 0..=i16::MAX).unwrap();
+        ops.start(Time(0), Box::new(op), Duration::from_secs(60), ());
+        let mut responses = 0;
+        let error = loop {
+            let now = Time(1_000_000 * (responses + 1));
+            assert!(ops.poll_demand().is_some_and(|demand| demand.refresh));
+            responses += 1;
+            ops.handle_cluster(now, &Arc::new(Cluster::default().updated(now, metadata("t"), true)));
+            ops.handle_timeout(now);
+            if let Some(((), result)) = ops.poll_done() {
+                break result.unwrap_err();
+            }
+        };
+        assert_eq!((responses, error.code()), (2, Some(ErrorCode::BROKER_NOT_AVAILABLE)));
+        assert!(ops.poll_send(Time(0)).is_none());
     }
 }
