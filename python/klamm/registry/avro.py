@@ -162,7 +162,7 @@ class AvroSerializer(BaseSerializer[T]):
     def _record_name(self, parsed: Parsed) -> str:
         return parsed.name
 
-    def _prefix(self, registered: RegisteredSchema, parsed: Parsed, value: Any) -> bytes:  # noqa: ARG002
+    async def _prefix(self, registered: RegisteredSchema, own: Schema | None, parsed: Parsed, value: Any) -> bytes:  # noqa: ARG002
         if self._framing == "single_object":
             if not parsed.fingerprint:
                 raise SchemaError("a schema with references has no fingerprint", hint="use framing='id'")

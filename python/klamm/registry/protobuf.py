@@ -63,6 +63,22 @@ class Parsed(NamedTuple):
             messages = list(found.nested_types)
         return found
 
+    def named(self, name: str) -> Any:
+        """Return the descriptor of the message type that the file itself declares under a full name.
+
+        Raises:
+            SchemaError: The file does not declare the message type.
+        """
+        try:
+            found = self.pool.FindMessageTypeByName(name)
+        except KeyError:
+            found = None
+        if found is None or found.file.name != self.file.name:
+            raise SchemaError(
+                f"the Protobuf schema has no message {name}", hint="register the schema of the message in this subject"
+            )
+        return found
+
     def wanted(self, indexes: tuple[int, ...], name: str | None) -> Any:
         """Return the descriptor of the message type whose position a record stores.
 
@@ -250,13 +266,26 @@ class ProtobufSerializer(BaseSerializer[T]):
     def _record_name(self, parsed: Any) -> str | None:  # noqa: ARG002
         return None
 
-    async def _parsed(self, registered: RegisteredSchema) -> Any:
-        if registered.schema.type != self.schema_type:
-            raise SchemaError(f"the schema is of type {registered.schema.type}, not PROTOBUF", schema_id=registered.id)
+    async def _parsed(self, registered: RegisteredSchema) -> Any:  # noqa: ARG002
         return None  # a message encodes itself, so the serializer needs no parsed schema
 
-    def _prefix(self, registered: RegisteredSchema, parsed: Any, value: Any) -> bytes:  # noqa: ARG002
-        return written(self._framing, registered.id, registered.guid, _indexes(self._message(value).DESCRIPTOR))
+    async def _prefix(self, registered: RegisteredSchema, own: Schema | None, parsed: Any, value: Any) -> bytes:  # noqa: ARG002
+        """Return the schema ID and the position of the message type in the registered schema.
+
+        The registered schema can have the message types in another order than the file of the application.
+        """
+        message = self._message(value).DESCRIPTOR
+        if registered.schema != own:
+            of_registry: Parsed = await super()._parsed(registered)
+            try:
+                message = of_registry.named(message.full_name)
+            except SchemaError as error:
+                error.schema_id, error.subject = registered.id, registered.subject
+                raise
+        return written(self._framing, registered.id, registered.guid, _indexes(message))
+
+    def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
+        return parse_schema(schema, references)
 
     def _encode(self, parsed: Any, value: Any) -> bytes:  # noqa: ARG002
         try:

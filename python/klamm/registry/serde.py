@@ -233,7 +233,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
             mine = registered if self._uses_latest or schema is None else RegisteredSchema(schema, registered.id)
             parsed = await self._parsed(mine)
         target = Target(registered, subject, parsed, until)
-        target.prefix = self._prefix(await self._with_guid(registered), target.parsed, value)
+        target.prefix = await self._prefix(await self._with_guid(registered), schema, target.parsed, value)
         self._targets[key] = target
         return target
 
@@ -256,7 +256,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         parsed = await self._parsed(RegisteredSchema(self._schema, -1))
         return self._schema, self._record_name(parsed)
 
-    def _prefix(self, registered: RegisteredSchema, parsed: Any, value: Any) -> bytes:  # noqa: ARG002
+    async def _prefix(self, registered: RegisteredSchema, own: Schema | None, parsed: Any, value: Any) -> bytes:  # noqa: ARG002
         return written(self._framing, registered.id, registered.guid, None)
 
     def _record_name(self, parsed: Any) -> str | None:
