@@ -42,6 +42,9 @@ const SHARED_FROM: usize = 4 << 10;
 
 /// When to renew a session, in percent of its lifetime. The Java client chooses between 85 and 95 percent.
 const RENEW_AT: u32 = 85;
+/// The shortest time between two renewals of a session. A broker rejects a renewal that starts within one second of the
+/// previous one (KIP-368).
+const MIN_RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 /// The largest frame before authentication has completed, in bytes.
 const MAX_LOGIN_FRAME: usize = 1 << 20;
 
@@ -502,7 +505,8 @@ impl<T> Connection<T> {
         }
         self.login = None;
         if let Some(lifetime) = session {
-            self.timers.set(ConnectionTimer::Renewal, now + lifetime * RENEW_AT / 100);
+            let min_wait = if self.was_ready { MIN_RENEWAL_INTERVAL } else { Duration::ZERO };
+            self.timers.set(ConnectionTimer::Renewal, now + (lifetime * RENEW_AT / 100).max(min_wait));
         }
         if !self.verifies_cluster(deadline) {
             self.state = ConnectionState::Ready;

@@ -3,7 +3,7 @@
 
 use bytes::{Bytes, BytesMut};
 use klamm::api::header::{RequestHeader, put_response_header};
-use klamm::api::{self, Message, Request, api_versions, metadata, sasl_authenticate, sasl_handshake};
+use klamm::api::{self, ErrorCode, Message, Request, api_versions, metadata, sasl_authenticate, sasl_handshake};
 use klamm::broker::{self, Cluster, Node, Options, Output, Sasl};
 use klamm::engine::sasl::{BearerToken, Credentials, Nonces, gssapi, scram};
 use klamm::engine::{Connection, Error, ErrorKind, LoginConfig, Time};
@@ -261,7 +261,21 @@ fn a_session_is_renewed_while_requests_are_in_flight() {
     let (header, _) = read::<sasl_authenticate::Request>(&said(&mut client)[0]);
     tell(&mut client, now, &answer(&header, &authenticated(b"", 1000))).unwrap();
     assert!(client.is_ready());
-    assert_eq!(client.next_timeout(), Some(Time(1_700_000)));
+    // A broker rejects a renewal within one second of the previous one.
+    assert_eq!(client.next_timeout(), Some(Time(1_850_000)));
+}
+
+#[test]
+fn a_broker_that_rejects_a_renewal_does_not_reject_the_credentials() {
+    let mut client = client(credentials("PLAIN"));
+    let (header, _) = read::<sasl_authenticate::Request>(&begin(&mut client, 1, Some(2)));
+    tell(&mut client, Time(0), &answer(&header, &authenticated(b"", 1000))).unwrap();
+    client.handle_timeout(Time(850_000)).unwrap();
+    let (header, _) = read::<sasl_handshake::Request>(&said(&mut client)[0]);
+    let response = sasl_handshake::Response { error_code: ErrorCode::ILLEGAL_SASL_STATE, ..Default::default() };
+    let error = tell(&mut client, Time(850_000), &answer(&header, &response)).unwrap_err();
+    assert_eq!((error.kind(), error.is_retriable()), (ErrorKind::Network, true));
+    assert_eq!(error.message(), "renewal of the SASL session: ILLEGAL_SASL_STATE (34)");
 }
 
 fn library(token: &[u8], is_established: bool) -> Result<gssapi::LibraryResult, Error> {

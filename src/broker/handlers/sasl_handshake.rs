@@ -13,7 +13,7 @@ pub(super) fn handle(state: &mut State, context: &Context, request: Request) -> 
     let Some(authenticator) = &mut state.authenticator else {
         return HandlerResult::Reply(request.response_with(ErrorCode::ILLEGAL_SASL_STATE));
     };
-    let is_enabled = authenticator.begin(context.connection, &request.mechanism, context.version == 0);
-    let error_code = if is_enabled { ErrorCode::NONE } else { ErrorCode::UNSUPPORTED_SASL_MECHANISM };
+    let started = authenticator.begin(context.clock.now, context.connection, &request.mechanism, context.version == 0);
+    let error_code = started.err().unwrap_or(ErrorCode::NONE);
     HandlerResult::Reply(Response { error_code, mechanisms: authenticator.mechanisms() })
 }

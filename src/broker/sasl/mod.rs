@@ -16,6 +16,7 @@ pub(super) use credentials::{Credentials, Secret, Users};
 use super::Connection;
 use super::Time;
 use super::clock::Clock;
+use crate::api::ErrorCode;
 use mechanism::MechanismResult;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -23,6 +24,9 @@ use std::time::Duration;
 
 /// The supported mechanisms, as SaslHandshake names them.
 pub const MECHANISMS: [&str; 4] = ["OAUTHBEARER", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"];
+
+/// The shortest time between two starts of an authentication on an authenticated connection, as in Kafka.
+const MIN_RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// SASL settings: the users, and how long a login lasts.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -57,6 +61,8 @@ struct Login {
     /// Whether the user logged in with a delegation token.
     has_token: bool,
     session_expires_at: Option<Time>,
+    /// When the client last started to authenticate again.
+    renewed_at: Option<Time>,
     has_failed: bool,
 }
 
@@ -117,12 +123,20 @@ impl Authenticator {
         self.logins.remove(&connection);
     }
 
-    /// Starts the mechanism that a client chose. Returns false if the mechanism is not enabled.
-    pub fn begin(&mut self, connection: Connection, mechanism: &str, is_raw: bool) -> bool {
+    /// Starts the mechanism that a client chose. Returns an error if the mechanism is not enabled, or if the client is
+    /// authenticated and may not authenticate again now. As in Kafka, an authenticated connection then continues.
+    pub fn begin(&mut self, now: Time, connection: Connection, mechanism: &str, is_raw: bool) -> Result<(), ErrorCode> {
         let login = self.logins.entry(connection).or_default();
+        if login.user.is_some() {
+            let is_early = login.renewed_at.is_some_and(|at| now < at.saturating_add(MIN_RENEWAL_INTERVAL));
+            if is_early || login.session_expires_at.is_none() {
+                return Err(ErrorCode::ILLEGAL_SASL_STATE);
+            }
+            login.renewed_at = Some(now);
+        }
         if !self.sasl.users.contains_key(mechanism) {
             login.has_failed = true;
-            return false;
+            return Err(ErrorCode::UNSUPPORTED_SASL_MECHANISM);
         }
         login.is_raw = is_raw;
         login.exchange = Some(match mechanism {
@@ -130,7 +144,7 @@ impl Authenticator {
             "OAUTHBEARER" => Exchange::Bearer(bearer::Server::default()),
             _ => Exchange::Scram(scram::Server::new(mechanism == "SCRAM-SHA-512")),
         });
-        true
+        Ok(())
     }
 
     /// Handles a client's token. Returns `None` if no exchange is in progress. The error is a message. `random`

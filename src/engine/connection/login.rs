@@ -16,7 +16,7 @@ impl<T> Connection<T> {
         if !credentials.is_valid(now) {
             return Err(Error::new(ErrorKind::NoToken, "the OAUTHBEARER token expired before the login"));
         }
-        let (login, message) = Login::start(credentials.clone(), &nonces.next(), &self.versions)?;
+        let (login, message) = Login::start(credentials.clone(), &nonces.next(), &self.versions, self.was_ready)?;
         self.login = Some(login);
         self.timers.stop(ConnectionTimer::Renewal);
         self.state = ConnectionState::Authenticating;

@@ -33,6 +33,8 @@ pub struct Login {
     first: Option<Next>,
     /// The version of SaslAuthenticate, or `None` for tokens without a header.
     version: Option<i16>,
+    /// Whether the login renews the session of a connection.
+    is_renewal: bool,
 }
 
 impl Login {
@@ -41,6 +43,7 @@ impl Login {
         credentials: Arc<Credentials>,
         nonce: &str,
         versions: &BTreeMap<i16, (i16, i16)>,
+        is_renewal: bool,
     ) -> Result<(Self, Message), Error> {
         let (first, exchange) = credentials.start(nonce)?;
         let newest = |api: &crate::api::Info| versions.get(&api.key).map(|(_, high)| (*high).min(api.max_stable));
@@ -52,7 +55,7 @@ impl Login {
         let version = authenticate.filter(|_| handshake > 0);
         let request = sasl_handshake::Request { mechanism: credentials.mechanism().to_owned() };
         let message = Message::Handshake(request, if version.is_some() { handshake } else { 0 });
-        Ok((Self { credentials, exchange, first: Some(first), version }, message))
+        Ok((Self { credentials, exchange, first: Some(first), version, is_renewal }, message))
     }
 
     /// Handles the response to SaslHandshake.
@@ -67,6 +70,11 @@ impl Login {
                 let error =
                     Error::refused(response.error_code, format!("SASL handshake for {}", self.credentials.mechanism()));
                 Err(error.with_hint(format!("set sasl.mechanism to one that the broker supports: {offered}")))
+            }
+            ErrorCode::ILLEGAL_SASL_STATE if self.is_renewal => {
+                // The credentials may still be valid, and a new connection shows whether they are.
+                let error = Error::refused(response.error_code, "renewal of the SASL session");
+                Err(error.as_kind(ErrorKind::Network).with_hint("the client connects and authenticates again"))
             }
             ErrorCode::ILLEGAL_SASL_STATE => {
                 let error = Error::refused(response.error_code, "SASL handshake");
@@ -95,8 +103,17 @@ impl Login {
             let tried = if reasons.is_empty() { tried } else { format!("{tried}: {reasons:?}") };
             return Err(self.advise(Error::refused(response.error_code, tried)));
         }
+        if let Some(message) = self.handle_token(&response.auth_bytes)? {
+            return Ok(Ok(message));
+        }
         let lifetime_ms = u64::try_from(response.session_lifetime_ms).ok().filter(|ms| *ms > 0);
-        Ok(self.handle_token(&response.auth_bytes)?.ok_or_else(|| lifetime_ms.map(Duration::from_millis)))
+        // A session with a delegation token lasts as long as the token. Kafka keeps expired tokens for up to
+        // delegation.token.expiry.check.interval.ms, still accepts them, and closes the connection at the next request.
+        if let (None, Some(1..), Some(_)) = (lifetime_ms, self.version, self.credentials.token_id()) {
+            let error = format!("authentication with {:?}: the token has expired", self.credentials);
+            return Err(self.advise(Error::refused(ErrorCode::SASL_AUTHENTICATION_FAILED, error)));
+        }
+        Ok(Err(lifetime_ms.map(Duration::from_millis)))
     }
 
     /// Handles a token without a header. Returns `None` at the end of the login.

@@ -128,11 +128,15 @@ pub enum Credentials {
     Gssapi,
 }
 
-/// Shows the mechanism and the user, but no secret.
+/// Shows the mechanism, and the user or the ID of the delegation token, but no secret.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.mechanism())?;
-        self.username().map_or(Ok(()), |name| write!(f, " as {name:?}"))
+        match (self.token_id(), self.username()) {
+            (Some(id), _) => write!(f, " and the delegation token {id:?}"),
+            (None, Some(name)) => write!(f, " as {name:?}"),
+            (None, None) => Ok(()),
+        }
     }
 }
 
@@ -170,7 +174,8 @@ impl Credentials {
         let hint = match (self, token_id) {
             (_, Some(id)) => {
                 return format!(
-                    "check that the delegation token {id:?} exists and has not expired, and that the password is its HMAC"
+                    "the delegation token {id:?} has expired or does not exist, or the password is not its HMAC; \
+                     create a new token with create_delegation_token"
                 );
             }
             (Self::Bearer(_), None) => "check the token: issuer, audience, scope, expiry",

@@ -98,12 +98,28 @@ fn a_session_that_is_not_renewed_ends() {
 
 #[test]
 fn a_session_is_renewed_only_for_the_same_user() {
-    let mut world = world(None);
+    let mut world = world(Some(Duration::from_secs(10)));
     log_in(&mut world);
     choose(&mut world, "PLAIN");
     let response = prove(&mut world, b"\0bob\0secret");
     assert_eq!(response.error_code, ErrorCode::SASL_AUTHENTICATION_FAILED);
     assert_eq!(world.next(1), Got::Closed);
+}
+
+#[test]
+fn a_session_is_renewed_at_most_once_a_second_and_not_without_an_end() {
+    let mut limited = world(Some(Duration::from_secs(10)));
+    log_in(&mut limited);
+    log_in(&mut limited);
+    limited.advance(Duration::from_millis(900));
+    assert_eq!(choose(&mut limited, "PLAIN").error_code, ErrorCode::ILLEGAL_SASL_STATE);
+    assert!(matches!(ask(&mut limited), Got::Frame(_)));
+    limited.advance(Duration::from_millis(100));
+    log_in(&mut limited);
+
+    let mut unlimited = world(None);
+    log_in(&mut unlimited);
+    assert_eq!(choose(&mut unlimited, "PLAIN").error_code, ErrorCode::ILLEGAL_SASL_STATE);
 }
 
 #[test]
