@@ -108,6 +108,10 @@ impl ClientRole for Machine {
         state.role.is_ready() || state.role.is_finished()
     }
 
+    fn reads_nothing(state: &State<Self>) -> bool {
+        state.role.reads_nothing()
+    }
+
     /// Notes that the application makes progress or waits for records, for `max.poll.interval.ms`. An application that
     /// waits for records also ends the pauses of idle brokers.
     fn before_timeout(state: &mut State<Self>, unlocked: &Unlocked, now: Time) {
@@ -358,10 +362,11 @@ impl Client<Machine> {
         is_ready
     }
 
-    /// Calls the waker when [`Consumer::wait_for_records`] would return.
-    pub fn on_records(&self, waker: Waker) {
+    /// Calls the waker when [`Consumer::wait_for_records`] would return. A waker without a timeout is also called if the
+    /// consumer has nothing to read.
+    pub fn on_records(&self, waker: Waker, has_timeout: bool) {
         self.unlocked().asked.store(false, Relaxed);
-        self.on_ready(waker);
+        self.on_ready(waker, has_timeout);
         self.begin_wait();
     }
 

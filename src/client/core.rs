@@ -160,7 +160,11 @@ impl<R: ClientRole> Client<R> {
         let result = self.core.shared.guarded(move || {
             let _entered = self.core.shared.enter();
             let mut state = state;
-            f(self.now(), &mut state)
+            let result = f(self.now(), &mut state);
+            if R::reads_nothing(&state) {
+                state.wakers.drain(..).for_each(Waker::wake);
+            }
+            result
         });
         let result = result.unwrap_or_else(|| Err(self.core.shared.why_closed()))?;
         R::on_call(self.unlocked());
@@ -232,10 +236,10 @@ impl<R: ClientRole> Client<R> {
     }
 
     /// Calls the waker as soon as the client is ready or closed. A producer is ready when it has room again, and a
-    /// consumer when it has records.
-    pub fn on_ready(&self, waker: Waker) {
+    /// consumer when it has records. A waker without a timeout is also called if there is nothing to read.
+    pub fn on_ready(&self, waker: Waker, has_timeout: bool) {
         let mut state = self.state();
-        if R::ends_wait(&state) || self.check().is_err() {
+        if R::ends_wait(&state) || (!has_timeout && R::reads_nothing(&state)) || self.check().is_err() {
             drop(state);
             waker.wake();
         } else {

@@ -59,6 +59,10 @@ impl ClientRole for Machine {
     fn ends_wait(state: &State<Self>) -> bool {
         state.role.is_ready()
     }
+
+    fn reads_nothing(state: &State<Self>) -> bool {
+        state.role.subscription().next().is_none()
+    }
 }
 
 impl Client<Machine> {
@@ -94,6 +98,11 @@ impl Client<Machine> {
     /// Returns the topics of the subscription.
     pub fn subscription(&self) -> Result<Vec<Arc<str>>, Error> {
         Ok(self.open()?.role.subscription().cloned().collect())
+    }
+
+    /// Returns whether the consumer can get no records, because it has no subscribed topics.
+    pub fn reads_nothing(&self) -> bool {
+        Machine::reads_nothing(&self.state())
     }
 
     /// Returns at most `max_records` buffered records. If there are none, starts a fetch. Never blocks. Returns each

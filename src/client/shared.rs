@@ -51,6 +51,10 @@ pub trait ClientRole: Role + Sized + 'static {
     fn ends_wait(_state: &State<Self>) -> bool {
         false
     }
+    /// Returns whether a wait without a timeout would never end, because the client has nothing to read.
+    fn reads_nothing(_state: &State<Self>) -> bool {
+        false
+    }
     /// Runs before [`Role::handle_timeout`].
     fn before_timeout(_state: &mut State<Self>, _unlocked: &Self::Unlocked, _now: Time) {}
     /// Runs before [`Role::handle_response`].

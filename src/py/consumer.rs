@@ -21,6 +21,7 @@ use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
 use super::record::Record;
 use super::records::Records;
+use super::wait_source::RecordWait;
 use super::{arguments, assignors, config, metrics};
 use crate::client::{self, AnyClient, Assigned, ClientType, CommittedOffset, Error, Number, TopicPartition};
 use pyo3::exceptions::PyStopAsyncIteration;
@@ -220,10 +221,11 @@ impl ConsumerCore {
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, LoopFuture>> {
         self.check()?;
-        if timeout.is_none() {
+        let has_timeout = timeout.is_some();
+        if !has_timeout {
             self.check_has_source(py)?;
         }
-        event_loop::wait_on(py, self.client.clone(), timeout)
+        event_loop::wait_on(py, RecordWait { client: self.client.clone(), has_timeout }, timeout)
     }
 
     /// Makes the running event loop stop watching the client's sockets.

@@ -13,6 +13,7 @@ use super::loop_future::LoopFuture;
 use super::pending::Pending;
 use super::record::{Record, RecordRange};
 use super::records::Records;
+use super::wait_source::RecordWait;
 use super::{arguments, config};
 use crate::api::ErrorCode;
 use crate::client::{self, AckResults, Acknowledgement, AnyClient, ClientType, Error};
@@ -151,13 +152,15 @@ impl ShareConsumerCore {
                 self.check_has_source(py)?;
             }
             py.check_signals()?;
-            wait_for(py, end, |slice| self.client.wait_for_records(slice))?;
+            // Another thread may unsubscribe during the wait.
+            let is_over = |slice| self.client.wait_for_records(slice) || end.is_never() && self.client.reads_nothing();
+            wait_for(py, end, is_over)?;
         }
     }
 
     /// Fails if a wait without a timeout could never end.
     fn check_has_source(&self, py: Python<'_>) -> PyResult<()> {
-        if !self.client.subscription()?.is_empty() {
+        if !self.client.reads_nothing() {
             return Ok(());
         }
         let message = "the consumer has no topics to read, so it would wait for ever";
@@ -311,10 +314,11 @@ impl ShareConsumerCore {
         #[pyo3(from_py_with = arguments::timeout)] timeout: Option<f64>,
     ) -> PyResult<Bound<'py, LoopFuture>> {
         self.check()?;
-        if timeout.is_none() {
+        let has_timeout = timeout.is_some();
+        if !has_timeout {
             self.check_has_source(py)?;
         }
-        event_loop::wait_on(py, self.client.clone(), timeout)
+        event_loop::wait_on(py, RecordWait { client: self.client.clone(), has_timeout }, timeout)
     }
 
     /// Acknowledges a record, or all records of a poll.

@@ -36,26 +36,34 @@ pub(super) trait WaitSource: Send + Sync {
     }
 }
 
-/// The source is ready when the consumer has records, has an error, or has reached the end of its assignment.
-impl WaitSource for Arc<Consumer> {
+/// A wait for the records of a consumer or share consumer.
+pub(super) struct RecordWait<C> {
+    pub(super) client: Arc<C>,
+    pub(super) has_timeout: bool,
+}
+
+/// The source is ready when the consumer has records, has an error, or has reached the end of its assignment. Without a
+/// timeout, the source is also ready when the consumer has nothing to read.
+impl WaitSource for RecordWait<Consumer> {
     fn watched(&self) -> Option<Arc<dyn AnyClient>> {
-        Some(self.clone())
+        Some(self.client.clone())
     }
     fn on_ready(&self, waker: Waker) {
-        self.on_records(waker);
+        self.client.on_records(waker, self.has_timeout);
     }
     fn forget(&self, waker: &Waker) {
-        Consumer::forget(self, waker);
+        self.client.forget(waker);
     }
 }
 
-/// The source is ready when the share consumer has records or an error.
-impl WaitSource for Arc<ShareConsumer> {
+/// The source is ready when the share consumer has records or an error. Without a timeout, the source is also ready
+/// when the share consumer has no topics.
+impl WaitSource for RecordWait<ShareConsumer> {
     fn on_ready(&self, waker: Waker) {
-        ShareConsumer::on_ready(self, waker);
+        self.client.on_ready(waker, self.has_timeout);
     }
     fn forget(&self, waker: &Waker) {
-        ShareConsumer::forget(self, waker);
+        self.client.forget(waker);
     }
 }
 
@@ -64,7 +72,7 @@ pub(super) struct BufferRoom(pub(super) Arc<Producer>);
 
 impl WaitSource for BufferRoom {
     fn on_ready(&self, waker: Waker) {
-        self.0.on_ready(waker);
+        self.0.on_ready(waker, true);
     }
     fn forget(&self, waker: &Waker) {
         self.0.forget(waker);

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import klamm
+from klamm.errors import ConfigError
 from klamm.testing import DevBroker
 from settled import configure_group, until
 from styles import Style
@@ -96,3 +99,88 @@ def test_the_callback_of_acknowledgements_does_not_end_a_loop(filled, style, sto
     check_raises(stop, records)
     with contextlib.suppress(stop):  # the close reports the remaining results
         consumer.close()
+
+
+def drain(consumer, read, seen):
+    """Read for ever, and return the error that ends the wait."""
+    try:
+        while True:
+            seen.extend(read(consumer))
+    except ConfigError as error:
+        return str(error)
+
+
+async def drain_async(consumer, read, seen):
+    try:
+        while True:
+            if hasattr(reading := read(consumer), "__aiter__"):
+                async for _ in reading:
+                    seen.append(1)
+            else:
+                seen.extend(await reading)
+    except ConfigError as error:
+        return str(error)
+
+
+def each(consumer):
+    yield from consumer
+
+
+READS = {"loop": each, "poll": lambda consumer: consumer.poll(None), "arrow": lambda consumer: consumer.arrow()}
+ENDS = {
+    "unsubscribe": lambda consumer: consumer.unsubscribe(),
+    "no topics": lambda consumer: consumer.subscribe([]),
+    "no partitions": lambda consumer: consumer.assign([]),
+}
+CASES = [("consumer", read, end) for read in READS for end in ENDS]
+CASES += [("share consumer", read, end) for read in ("loop", "poll") for end in ("unsubscribe", "no topics")]
+
+
+def from_earliest(broker, kind):
+    if kind == "consumer":
+        return {"topics": ["t"], "auto_offset_reset": "earliest"}
+    with klamm.Admin(broker.bootstrap_servers) as admin:
+        configure_group(admin, "s", {"share.auto.offset.reset": "earliest"})
+    return {"topics": ["t"], "group_id": "s"}
+
+
+@pytest.mark.parametrize(("kind", "read", "end"), CASES)
+def test_a_wait_ends_when_another_thread_unsubscribes(filled, kind, read, end):
+    make = klamm.Consumer if kind == "consumer" else klamm.ShareConsumer
+    with ThreadPoolExecutor(1) as pool, make(filled.bootstrap_servers, **from_earliest(filled, kind)) as consumer:
+        seen = []
+        reading = pool.submit(drain, consumer, READS[read], seen)
+        until(lambda: seen)
+        ENDS[end](consumer)
+        assert "wait for ever" in reading.result(20)
+
+
+@pytest.mark.parametrize(("kind", "read", "end"), CASES)
+def test_a_wait_ends_when_another_task_unsubscribes(filled, kind, read, end):
+    make = klamm.AsyncConsumer if kind == "consumer" else klamm.AsyncShareConsumer
+    options = from_earliest(filled, kind)
+
+    async def main():
+        async with make(filled.bootstrap_servers, **options) as consumer:
+            seen = []
+            readers = {**READS, "loop": lambda consumer: consumer}
+            reading = asyncio.ensure_future(drain_async(consumer, readers[read], seen))
+            while len(seen) < (10 if read != "arrow" else 1):
+                await asyncio.wait([reading], timeout=0.01)
+            if (ended := ENDS[end](consumer)) is not None:
+                await ended
+            assert "wait for ever" in await asyncio.wait_for(reading, 20)
+
+    asyncio.run(main())
+
+
+def test_a_poll_with_a_timeout_waits_for_the_next_subscription(filled):
+    async def main():
+        async with klamm.AsyncConsumer(filled.bootstrap_servers, topics=["none"]) as consumer:
+            polling = asyncio.ensure_future(consumer.poll(30))
+            await asyncio.sleep(0)
+            consumer.subscribe([])
+            consumer.assign([klamm.TopicPartition("t", 0, offset=7)])
+            assert len(await polling) == 3
+
+    asyncio.run(main())

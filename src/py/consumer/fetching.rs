@@ -64,7 +64,11 @@ impl ConsumerCore {
                 self.check_has_source(py)?;
             }
             py.check_signals()?;
-            wait_for(py, end, |slice| self.client.wait_for_records(slice) || self.commits.is_due())?;
+            wait_for(py, end, |slice| {
+                // Another thread may unsubscribe during the wait.
+                let reads_nothing = || end.is_never() && self.client.reads_nothing();
+                self.client.wait_for_records(slice) || self.commits.is_due() || reads_nothing()
+            })?;
         }
     }
 
