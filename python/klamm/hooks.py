@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from klamm._klamm import Buffer, Pending, Record, RecordMetadata, Records
     from klamm.record import HeadersLike
+    from klamm.record_deserializers import FailedLookups
 
 Serializer: TypeAlias = "Callable[[Any], Buffer | None]"
 Deserializer: TypeAlias = "Callable[[bytes], Any]"
@@ -456,7 +457,7 @@ class _HookedConsumer:
         if records is None:
             return None
         if isinstance(self._deserializers, RecordDeserializers):
-            return DeserializedRecords(records, self._deserializers)  # type: ignore[return-value]
+            return DeserializedRecords(records, self._deserializers, {})  # type: ignore[return-value]
         return records._deserialized(self._deserializers)  # type: ignore[no-any-return]  # noqa: SLF001
 
     def _acknowledge(self, records: Any, kind: str) -> None:
@@ -475,7 +476,7 @@ class _HookedAsyncConsumer(_HookedConsumer):
             return self._deserializers(await super().__anext__())  # type: ignore[misc]
         if self._unprepared is None:
             self._unprepared = [await super().__anext__()]  # type: ignore[misc]
-        await self._prepare()
+        await self._prepare({})
         first, *rest = self._unprepared
         self._unprepared = rest or None
         return self._deserializers(first)
@@ -489,14 +490,15 @@ class _HookedAsyncConsumer(_HookedConsumer):
             if not records:
                 return records  # type: ignore[no-any-return]
             self._unprepared = records.plain
-        await self._prepare()
+        failed: FailedLookups = {}
+        await self._prepare(failed)
         records, self._unprepared = self._unprepared, None
-        return DeserializedRecords(records, self._deserializers)  # type: ignore[arg-type, return-value]
+        return DeserializedRecords(records, self._deserializers, failed)  # type: ignore[arg-type, return-value]
 
-    async def _prepare(self) -> None:
+    async def _prepare(self, failed: FailedLookups) -> None:
         """Look up the schemas of the next records."""
         for record in self._unprepared or ():
-            await self._deserializers.prepare(record)  # type: ignore[union-attr]
+            await self._deserializers.prepare(record, failed)  # type: ignore[union-attr]
 
 
 def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deserializers | None:

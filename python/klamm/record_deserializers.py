@@ -6,8 +6,9 @@ the headers. `klamm.hooks` decides which consumers use this file.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from contextlib import suppress
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from klamm._klamm import Deserializers
@@ -15,8 +16,8 @@ from klamm.errors import KafkaError
 from klamm.waiting import not_end_of_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TypeGuard
+    from collections.abc import Callable, Hashable, Iterator
+    from typing import TypeAlias, TypeGuard
 
     from klamm._klamm import ArrowBatch, ArrowColumns, Record, Records
     from klamm.record import TopicPartition
@@ -31,6 +32,9 @@ class RecordDeserializer(Protocol):
     def is_prepared(self, data: bytes, topic: str, field: Any, headers: Any) -> bool:
         """Return whether `deserialize` can run without blocking."""
 
+    def missing(self, data: bytes, topic: str, field: Any, headers: Any) -> Hashable:
+        """Return what `deserialize` has to look up, or None if it can run without blocking."""
+
     async def prepare(self, data: bytes, topic: str, field: Any, headers: Any) -> None:
         """Do the blocking part of the work, so that `deserialize` does not block."""
 
@@ -38,6 +42,10 @@ class RecordDeserializer(Protocol):
 def is_record_deserializer(deserializer: Any) -> TypeGuard[RecordDeserializer]:
     """Return whether a deserializer is a RecordDeserializer, which also takes the topic and the headers."""
     return hasattr(deserializer, "is_prepared")
+
+
+FailedLookups: TypeAlias = "dict[tuple[RecordDeserializer, Hashable], KafkaError]"
+"""The failed lookups of one poll. The records of a poll share a failed lookup, because each attempt can take seconds."""
 
 
 class RecordDeserializers:
@@ -49,12 +57,13 @@ class RecordDeserializers:
     def __init__(self, key: Callable[[bytes], Any] | None, value: Callable[[bytes], Any] | None) -> None:
         self._key, self._value = key, value
 
-    def __call__(self, record: Record) -> Record[Any, Any]:
+    def __call__(self, record: Record, failed: FailedLookups | None = None) -> Record[Any, Any]:
         """Return the record with its deserialized key and value."""
-        key, value = (_bound(each, record, name) for each, name in ((self._key, "key"), (self._value, "value")))
+        failed = {} if failed is None else failed
+        key, value = (_bound(each, record, name, failed) for each, name in ((self._key, "key"), (self._value, "value")))
         return Deserializers(key, value)(record)
 
-    async def prepare(self, record: Record) -> None:
+    async def prepare(self, record: Record, failed: FailedLookups) -> None:
         """Look up the schemas of a record.
 
         If a lookup fails, the program gets the error when it reads the key or value.
@@ -62,22 +71,47 @@ class RecordDeserializers:
         for each, name, data in (self._key, "key", record.key), (self._value, "value", record.value):
             if data is None or not is_record_deserializer(each):
                 continue
-            if not each.is_prepared(data, record.topic, name, record.headers):
-                with suppress(KafkaError), not_end_of_loop():
-                    await each.prepare(data, record.topic, name, record.headers)
+            of_record = data, record.topic, name, record.headers
+            missing = each.missing(*of_record)
+            if missing is None or (each, missing) in failed:
+                continue
+            try:
+                with not_end_of_loop():
+                    await each.prepare(*of_record)
+            except KafkaError as error:
+                if (missing := each.missing(*of_record)) is not None:
+                    failed[each, missing] = error
 
 
-def _bound(deserializer: Callable[[bytes], Any] | None, record: Record, field: str) -> Callable[[bytes], Any] | None:
+def _bound(
+    deserializer: Callable[[bytes], Any] | None, record: Record, field: str, failed: FailedLookups
+) -> Callable[[bytes], Any] | None:
     if not is_record_deserializer(deserializer):
         return deserializer
-    return lambda data: deserializer.deserialize(data, record.topic, field, record.headers)
+
+    is_first = True
+
+    def deserialize(data: bytes) -> Any:
+        nonlocal is_first
+        of_record = data, record.topic, field, record.headers
+        shares_failure, is_first = is_first and bool(failed), False  # the program reads a field again to retry
+        if shares_failure and (error := failed.get((deserializer, deserializer.missing(*of_record)))) is not None:
+            raise copy.copy(error) from None
+        try:
+            return deserializer.deserialize(*of_record)
+        except KafkaError as error:
+            if (missing := deserializer.missing(*of_record)) is not None:
+                failed[deserializer, missing] = error
+            raise
+
+    return deserialize
 
 
 class DeserializedRecords(Sequence["Record[Any, Any]"]):
     """The records of a poll, with deserialized keys and values. This class has the methods of `klamm.Records`."""
 
-    def __init__(self, plain: Records, deserializers: RecordDeserializers) -> None:
-        self.plain, self._deserializers = plain, deserializers
+    def __init__(self, plain: Records, deserializers: RecordDeserializers, failed: FailedLookups) -> None:
+        self.plain, self._deserializers, self._failed = plain, deserializers, failed
 
     def __len__(self) -> int:
         return len(self.plain)
@@ -88,11 +122,11 @@ class DeserializedRecords(Sequence["Record[Any, Any]"]):
     def __getitem__(self, index: slice) -> DeserializedRecords: ...
     def __getitem__(self, index: int | slice) -> Record[Any, Any] | DeserializedRecords:
         if isinstance(index, slice):
-            return DeserializedRecords(self.plain[index], self._deserializers)
-        return self._deserializers(self.plain[index])
+            return DeserializedRecords(self.plain[index], self._deserializers, self._failed)
+        return self._deserializers(self.plain[index], self._failed)
 
     def __iter__(self) -> Iterator[Record[Any, Any]]:
-        return map(self._deserializers, self.plain)
+        return map(self._deserializers, self.plain, repeat(self._failed))
 
     def __eq__(self, other: object) -> bool:
         return self.plain == (other.plain if isinstance(other, DeserializedRecords) else other)
@@ -105,7 +139,7 @@ class DeserializedRecords(Sequence["Record[Any, Any]"]):
     def by_partition(self) -> dict[TopicPartition, DeserializedRecords]:
         """Return a dict from each partition to its records."""
         parts = self.plain.by_partition()
-        return {partition: DeserializedRecords(part, self._deserializers) for partition, part in parts.items()}
+        return {tp: DeserializedRecords(part, self._deserializers, self._failed) for tp, part in parts.items()}
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
         """Return the records as an Arrow record batch; see `klamm.Records.to_arrow`."""

@@ -371,17 +371,24 @@ class BaseDeserializer(_Serde, Generic[T_co]):
 
     def is_prepared(self, data: bytes, topic: str | None, field: Field, headers: Headers) -> bool:
         """Return whether `deserialize` works without a request to the registry. For damaged bytes, return True."""
+        return self.missing(data, topic, field, headers) is None
+
+    def missing(self, data: bytes, topic: str | None, field: Field, headers: Headers) -> int | str | bytes | None:
+        """Return the schema ID or subject that `deserialize` has to look up in the registry, or None.
+
+        For damaged bytes, return None.
+        """
         try:
             frame = self._frame(data, field, headers)
             writer = self._writers.get(frame.schema)
-            if writer is None or not self._uses_latest:
-                return writer is not None
-            return (
-                self._known_latest(subject_of(self._strategy, topic, field, self._record_name(writer, frame)))
-                is not None
-            )
+            if writer is None:
+                return frame.schema
+            if not self._uses_latest:
+                return None
+            subject = subject_of(self._strategy, topic, field, self._record_name(writer, frame))
         except KafkaError:
-            return True
+            return None
+        return subject if self._known_latest(subject) is None else None
 
     def _frame(self, data: bytes, field: Field, headers: Headers) -> Frame:
         header = None
