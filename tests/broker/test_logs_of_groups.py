@@ -92,7 +92,7 @@ def test_a_member_that_waits_for_an_open_transaction_names_it(lines):
                 consumer.poll(20)
             error = heard.get(timeout=5)
             assert isinstance(error, UnstableOffsetCommitError)
-            assert ("t", 0) == (error.topic, error.partition)
+            assert (error.topic, error.partition) == ("t", 0)
             assert "transaction.timeout.ms" in error.hint
             record = lines.find("UNSTABLE_OFFSET_COMMIT.*open transaction", 1, logging.WARNING)
             assert (record.name, record.topic, record.partition) == ("klamm.consumer", "t", 0)
