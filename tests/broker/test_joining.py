@@ -289,10 +289,10 @@ def test_a_member_with_a_malformed_assignment_reads_nothing_and_continues(dev):
 
 ENDS = [
     ("classic", "JoinGroup", "INCONSISTENT_GROUP_PROTOCOL"),
-    ("classic", "SyncGroup", "INVALID_REQUEST"),
-    ("classic", "Heartbeat", "INVALID_REQUEST"),
-    ("consumer", "ConsumerGroupHeartbeat", "INVALID_REQUEST"),
-    ("share", "ShareGroupHeartbeat", "INVALID_REQUEST"),
+    ("classic", "SyncGroup", "INCONSISTENT_GROUP_PROTOCOL"),
+    ("classic", "Heartbeat", "INVALID_GROUP_ID"),
+    ("consumer", "ConsumerGroupHeartbeat", "UNSUPPORTED_ASSIGNOR"),
+    ("share", "ShareGroupHeartbeat", "GROUP_MAX_SIZE_REACHED"),
 ]
 
 
@@ -325,6 +325,47 @@ def test_a_membership_that_ends_by_an_error_leaves_the_group(style, dev, protoco
         until(lambda: not members())
         consumer.subscribe(["t"])
         until(lambda: not consumer.poll(0.1) and len(members()) == 1)
+
+
+UNEXPECTED = [
+    ("classic", "FindCoordinator"),
+    ("classic", "JoinGroup"),
+    ("classic", "SyncGroup"),
+    ("classic", "Heartbeat"),
+    ("consumer", "FindCoordinator"),
+    ("consumer", "ConsumerGroupHeartbeat"),
+    ("share", "FindCoordinator"),
+    ("share", "ShareGroupHeartbeat"),
+]
+
+
+@pytest.mark.parametrize("code", ["UNKNOWN_SERVER_ERROR", "INVALID_REQUEST", "UNSUPPORTED_VERSION"])
+@pytest.mark.parametrize(("protocol", "api"), UNEXPECTED)
+def test_an_unexpected_code_does_not_end_a_membership(dev, protocol, api, code):
+    errors: list[klamm.KafkaError] = []
+    config: dict[str, Any] = {"group_id": "g", "topics": ["t"], "on_error": errors.append}
+    group_type = "share" if protocol == "share" else "consumer"
+    with klamm.Admin(dev.bootstrap_servers) as admin:
+        admin.alter_configs("group", "g", {f"{group_type}.heartbeat.interval.ms": 50})
+        if protocol == "share":
+            admin.alter_configs("group", "g", {"share.auto.offset.reset": "earliest"})
+            consumer: Any = klamm.ShareConsumer(dev.bootstrap_servers, **config)
+        else:
+            config |= {"group_protocol": protocol, "auto_offset_reset": "earliest"}
+            config |= {"heartbeat_interval_ms": 50} if protocol == "classic" else {}
+            consumer = klamm.Consumer(dev.bootstrap_servers, **config)
+    with consumer:
+        if "Heartbeat" in api:
+            until(lambda: consumer.poll(0.1))
+            dev.fault(api, "error", error=code, times=2)
+            before = len(dev.requests(api))
+            until(lambda: not consumer.poll(0.1) and len(dev.requests(api)) >= before + 4)
+            with klamm.Producer(dev.bootstrap_servers) as producer:
+                producer.send("t", b"w", partition=0).result(WAIT_S)
+        else:
+            dev.fault(api, "error", error=code, times=2)
+        until(lambda: consumer.poll(0.1))
+    assert code in str(errors[0])
 
 
 def test_an_assignor_that_fails_once_delays_the_next_subscription_by_nothing(dev):

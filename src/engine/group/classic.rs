@@ -17,13 +17,14 @@ mod requests;
 use super::assignor::{Assignment, Topics};
 use super::changes::Changes;
 use super::config::{GroupConfig, Protocol, Subscription};
-use super::coordinator_client::{CoordinatorClient, GroupTimer, GroupToken, LEAVE_WITHIN, Step, is_unauthorized};
+use super::coordinator_client::{
+    CoordinatorClient, GroupTimer, GroupToken, LEAVE_WITHIN, Step, is_unauthorized, may_retry,
+};
 use super::strategy::{Assignments, Joined, Strategy, Work};
 use crate::api::data::consumer_protocol as embedded;
 use crate::api::{ErrorCode, heartbeat, join_group, leave_group, sync_group};
 use crate::engine::{
     Call, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Target, Time, TopicPartition,
-    coordinator,
 };
 use crate::logging::Component;
 use std::collections::{BTreeMap, BTreeSet};
@@ -416,8 +417,9 @@ impl ClassicMember {
             }
             return;
         }
-        let has_response = !response.result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Timeout);
-        if has_response && matches!(step, Step::Join | Step::Sync) {
+        let is_response = response.result.is_ok();
+        let has_timed_out = response.result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Timeout);
+        if !has_timed_out && matches!(step, Step::Join | Step::Sync) {
             self.coordinator.exclude_rebalance_wait(now);
         }
         let result = response.result.and_then(|reply| match step {
@@ -432,11 +434,7 @@ impl ClassicMember {
         if step != Step::Heartbeat && !is_usual {
             self.note_failure(now, self.coordinator.failing_since(now, &error), &error);
         }
-        if error.is_retriable() && error.code().is_none_or(|c| !is_of_group(c)) {
-            self.handle_request_failure(now, step, error);
-        } else {
-            self.handle_group_error(now, step, error);
-        }
+        self.handle_error(now, step, error, is_response);
     }
 
     pub fn handle_unreachable(&mut self, now: Time, error: &Error) {
@@ -457,49 +455,32 @@ impl ClassicMember {
         matches!(self.state, ClassicState::Joining { .. } | ClassicState::Syncing { .. })
     }
 
-    /// Handles a request without a response, or an error that is not about the group.
-    fn handle_request_failure(&mut self, now: Time, step: Step, error: Error) {
-        if !error.is_retriable() {
-            return self.fail(now, error);
-        }
-        self.mark_coordinator_unknown(now);
-        match step {
-            Step::Join | Step::Sync => self.join_again(),
-            Step::Find | Step::Heartbeat | Step::Leave => {}
-        }
-    }
-
-    fn handle_group_error(&mut self, now: Time, step: Step, error: Error) {
-        match error.code() {
-            Some(code) if coordinator::is_moved(code) => {
-                self.mark_coordinator_unknown(now);
-                if matches!(step, Step::Join | Step::Sync) {
-                    self.join_again();
+    /// Handles an error code of a response, or the error of a request without a response.
+    fn handle_error(&mut self, now: Time, step: Step, error: Error, is_response: bool) {
+        let is_joining = matches!(step, Step::Join | Step::Sync);
+        match error.code().filter(|_| is_response) {
+            Some(code) if is_unauthorized(code) => return self.wait_for_permission(now, step, error),
+            Some(ErrorCode::REBALANCE_IN_PROGRESS) if is_joining => self.coordinator.retry_immediately_once(now),
+            Some(ErrorCode::REBALANCE_IN_PROGRESS) if step == Step::Heartbeat => {
+                if matches!(self.state, ClassicState::Stable) {
+                    self.rejoin_reason.get_or_insert_with(|| "the group rebalances".to_owned());
                 }
             }
-            Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => {
-                self.coordinator.back_off(now);
-                if matches!(step, Step::Join | Step::Sync) {
-                    self.join_again();
-                }
-            }
-            Some(ErrorCode::REBALANCE_IN_PROGRESS) => match step {
-                Step::Heartbeat => {
-                    if matches!(self.state, ClassicState::Stable) {
-                        self.rejoin_reason.get_or_insert_with(|| "the group rebalances".to_owned());
-                    }
-                }
-                _ => {
-                    self.coordinator.retry_immediately_once(now);
-                    self.join_again();
-                }
-            },
-            Some(code @ (ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION)) => {
+            Some(code @ (ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION)) if step != Step::Find => {
                 self.coordinator.retry_immediately_once(now);
-                self.lose_membership(code);
+                return self.lose_membership(code);
             }
-            Some(code) if is_unauthorized(code) => self.wait_for_permission(now, step, error),
-            _ => self.fail(now, error),
+            Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.coordinator.back_off(now),
+            _ if may_retry(&error, is_response && !matches!(self.state, ClassicState::Leaving { .. })) => {
+                if !error.is_retriable() {
+                    self.coordinator.report_failure(now, &error);
+                }
+                self.mark_coordinator_unknown(now);
+            }
+            _ => return self.fail(now, error),
+        }
+        if is_joining {
+            self.join_again();
         }
     }
 
@@ -636,6 +617,9 @@ impl ClassicMember {
         let response: heartbeat::Response = self.coordinator.read(reply)?;
         self.check(response.error_code, "heartbeat")?;
         self.coordinator.succeeded();
+        if !self.wants_to_join() {
+            self.coordinator.clear_join_failure();
+        }
         self.heartbeat_interval = (self.heartbeat_interval * 2).min(self.config.heartbeat_interval);
         self.heartbeat_at = now + self.heartbeat_interval;
         Ok(())
@@ -657,10 +641,4 @@ impl ClassicMember {
         Error::new(ErrorKind::Decode, message)
             .with_hint("check the client of the group's leader; this member reads nothing until the next rebalance")
     }
-}
-
-/// Returns whether a retriable error code is about the group or its coordinator.
-fn is_of_group(code: ErrorCode) -> bool {
-    coordinator::is_moved(code)
-        || matches!(code, ErrorCode::COORDINATOR_LOAD_IN_PROGRESS | ErrorCode::REBALANCE_IN_PROGRESS)
 }

@@ -7,7 +7,9 @@
 
 use super::changes::Changes;
 use super::config::{GroupConfig, Protocol, Subscription};
-use super::heartbeat_member::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
+use super::heartbeat_member::{
+    Heartbeat, HeartbeatMember, HeartbeatProtocol, PartitionsById, Reaction, react_by_epoch,
+};
 use crate::api::ErrorCode;
 use crate::api::consumer_group_heartbeat::{LEAVE, LEAVE_STATIC, Request, Response, TopicPartitions};
 use crate::engine::{Cluster, Time, TopicPartition};
@@ -18,6 +20,10 @@ use std::sync::Arc;
 /// The hint if the coordinator does not find a group that may exist.
 const OTHER_PROTOCOL: &str = "the group has members with group.protocol=classic, and its brokers do not allow both protocols \
     in one group: stop those members first, or set group.consumer.migration.policy=bidirectional on the brokers (Kafka 4.0 and newer)";
+
+/// The hint if the brokers know the protocol and do not use it.
+const NOT_ENABLED: &str = "set group.protocol=classic, or enable the feature group.version and the protocol \
+    \"consumer\" in group.coordinator.rebalance.protocols of the brokers";
 
 /// A member of a consumer group.
 pub(super) type ConsumerMember = HeartbeatMember<ConsumerProtocol>;
@@ -213,20 +219,22 @@ impl HeartbeatProtocol for ConsumerProtocol {
 
     fn react(&mut self, now: Time, epoch: i32, code: ErrorCode) -> Option<Reaction> {
         match code {
-            // The group changed to the classic protocol while this member was away, or was deleted.
-            ErrorCode::GROUP_ID_NOT_FOUND if epoch != JOIN => Some(Reaction::Rejoin),
             // The coordinator keeps a static member that died until its session ends.
             ErrorCode::UNRELEASED_INSTANCE_ID
                 if now.since(*self.unreleased_since.get_or_insert(now)) < self.config.session_timeout =>
             {
                 Some(Reaction::Retry)
             }
-            _ => None,
+            _ => react_by_epoch(epoch, code),
         }
     }
 
     fn hint(code: ErrorCode) -> Option<&'static str> {
-        // The first heartbeat creates a group that does not exist, so "not found" means another protocol.
-        (code == ErrorCode::GROUP_ID_NOT_FOUND).then_some(OTHER_PROTOCOL)
+        match code {
+            // The first heartbeat creates a group that does not exist, so "not found" means another protocol.
+            ErrorCode::GROUP_ID_NOT_FOUND => Some(OTHER_PROTOCOL),
+            ErrorCode::UNSUPPORTED_VERSION => Some(NOT_ENABLED),
+            _ => None,
+        }
     }
 }

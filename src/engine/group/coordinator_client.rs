@@ -345,6 +345,28 @@ impl CoordinatorClient {
     }
 }
 
+/// Returns whether an error code ends the membership, because the next attempt would fail in the same way.
+fn is_fatal(code: api::ErrorCode) -> bool {
+    matches!(
+        code,
+        api::ErrorCode::FENCED_INSTANCE_ID
+            | api::ErrorCode::UNRELEASED_INSTANCE_ID
+            | api::ErrorCode::INVALID_GROUP_ID
+            | api::ErrorCode::INVALID_SESSION_TIMEOUT
+            | api::ErrorCode::INVALID_REGULAR_EXPRESSION
+            | api::ErrorCode::INCONSISTENT_GROUP_PROTOCOL
+            | api::ErrorCode::UNSUPPORTED_ASSIGNOR
+            | api::ErrorCode::GROUP_MAX_SIZE_REACHED
+    )
+}
+
+/// Returns whether the member sends its request again after an error. After a response (`is_response`), the member
+/// does so for all codes that are not fatal, even for codes that it does not know. A defect of one broker must not end
+/// all memberships.
+pub(super) fn may_retry(error: &Error, is_response: bool) -> bool {
+    error.is_retriable() || is_response && error.code().is_some_and(|code| !is_fatal(code))
+}
+
 /// Returns whether the group has no coordinator that is ready.
 fn is_getting_ready(code: api::ErrorCode) -> bool {
     coordinator::is_moved(code) || code == api::ErrorCode::COORDINATOR_LOAD_IN_PROGRESS

@@ -11,7 +11,9 @@
 //!                   ↑ fenced or unknown ┘
 //! ```
 
-use super::coordinator_client::{CoordinatorClient, GroupTimer, GroupToken, LEAVE_WITHIN, Step, is_unauthorized};
+use super::coordinator_client::{
+    CoordinatorClient, GroupTimer, GroupToken, LEAVE_WITHIN, Step, is_unauthorized, may_retry,
+};
 use crate::api::{self, ErrorCode};
 use crate::engine::call::AtLeast;
 use crate::engine::{ClientResponse, Cluster, Error, MetadataDemand, Outgoing, Reply, Target, Time};
@@ -50,13 +52,15 @@ pub(super) struct Heartbeat {
     pub assignment: Option<PartitionsById>,
 }
 
-/// How a member reacts to an error code that only one of the two protocols has.
+/// How a member reacts to an error code, if the reaction depends on its protocol or its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reaction {
     /// Joins again as a new member.
     Rejoin,
     /// Sends the heartbeat again later.
     Retry,
+    /// Ends the membership.
+    End,
 }
 
 /// The differences between the two heartbeat protocols.
@@ -96,14 +100,10 @@ pub(super) trait HeartbeatProtocol {
     fn unassign(&mut self);
     /// Gives up all partitions at once, because the coordinator may have assigned them to other members.
     fn lose_all(&mut self);
-    /// Returns the reaction to an error code that only this protocol has.
-    fn react(&mut self, _now: Time, _epoch: i32, _code: ErrorCode) -> Option<Reaction> {
-        None
-    }
+    /// Returns the reaction to an error code of a heartbeat, if it depends on the protocol or the epoch.
+    fn react(&mut self, now: Time, epoch: i32, code: ErrorCode) -> Option<Reaction>;
     /// Returns the hint for an error code, if the general hint does not fit.
-    fn hint(_code: ErrorCode) -> Option<&'static str> {
-        None
-    }
+    fn hint(code: ErrorCode) -> Option<&'static str>;
 }
 
 /// A member of a group with a heartbeat protocol.
@@ -312,13 +312,14 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
             }
             return;
         }
+        let is_response = response.result.is_ok();
         let result = response.result.and_then(|reply| match step {
             Step::Find => self.coordinator.handle_find_coordinator(now, reply),
             _ => self.handle_heartbeat(now, reply),
         });
         if let Err(error) = result {
             self.note_failure(now, self.coordinator.failing_since(now, &error), &error);
-            self.handle_error(now, error);
+            self.handle_error(now, step, error, is_response);
         }
     }
 
@@ -337,12 +338,18 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         }
     }
 
-    fn handle_error(&mut self, now: Time, error: Error) {
-        let reaction = error.code().and_then(|code| self.protocol.react(now, self.epoch, code));
-        match error.code() {
-            Some(ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::FENCED_MEMBER_EPOCH) => self.lose_membership(now),
+    /// Handles an error code of a response, or the error of a request without a response.
+    fn handle_error(&mut self, now: Time, step: Step, error: Error, is_response: bool) {
+        let is_heartbeat = step == Step::Heartbeat;
+        let reaction =
+            error.code().filter(|_| is_heartbeat).and_then(|code| self.protocol.react(now, self.epoch, code));
+        match error.code().filter(|_| is_response) {
+            Some(ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::FENCED_MEMBER_EPOCH) if is_heartbeat => {
+                self.lose_membership(now);
+            }
             _ if reaction == Some(Reaction::Rejoin) => self.lose_membership(now),
             _ if reaction == Some(Reaction::Retry) => self.coordinator.back_off(now),
+            _ if reaction == Some(Reaction::End) => return self.fail(now, error),
             Some(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS) => self.coordinator.back_off(now),
             // The member continues when an administrator allows it again. For topics, Java's member does so too
             // (KAFKA-18813).
@@ -350,7 +357,10 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
                 self.coordinator.back_off(now);
                 self.nonfatal_error = Some(error);
             }
-            _ if error.is_retriable() => {
+            _ if may_retry(&error, is_response && !self.is_leaving()) => {
+                if !error.is_retriable() {
+                    self.coordinator.report_failure(now, &error);
+                }
                 self.coordinator.mark_unknown(now);
                 self.protocol.forget_accepted();
             }
@@ -427,4 +437,14 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
 /// Returns the ID that a member chooses for itself (KIP-1082), with 128 bits from the seed.
 fn member_id(seed: u64) -> String {
     Uuid(Random::new(seed).next_bytes()).to_string()
+}
+
+/// Returns the reaction to codes that mean something else to a member that joins. The first heartbeat creates a group
+/// that does not exist, and fails if the brokers do not enable the protocol.
+pub(super) fn react_by_epoch(epoch: i32, code: ErrorCode) -> Option<Reaction> {
+    match code {
+        ErrorCode::GROUP_ID_NOT_FOUND | ErrorCode::UNSUPPORTED_VERSION if epoch == JOIN => Some(Reaction::End),
+        ErrorCode::GROUP_ID_NOT_FOUND => Some(Reaction::Rejoin),
+        _ => None,
+    }
 }

@@ -4,7 +4,9 @@
 //! [`super::heartbeat_member`] has the code that all heartbeat protocols share.
 
 use super::coordinator_client::CoordinatorClient;
-use super::heartbeat_member::{Heartbeat, HeartbeatMember, HeartbeatProtocol, JOIN, PartitionsById, Reaction};
+use super::heartbeat_member::{
+    Heartbeat, HeartbeatMember, HeartbeatProtocol, PartitionsById, Reaction, react_by_epoch,
+};
 use crate::api::ErrorCode;
 use crate::api::share_group_heartbeat::{LEAVE, Request, Response, TopicPartitions};
 use crate::engine::{Cluster, Error, Time};
@@ -184,9 +186,12 @@ impl HeartbeatProtocol for ShareProtocol {
         self.assigned.clear();
     }
 
-    /// Rejoins if the group was deleted, because the first heartbeat of a member creates the group again.
     fn react(&mut self, _now: Time, epoch: i32, code: ErrorCode) -> Option<Reaction> {
-        (code == ErrorCode::GROUP_ID_NOT_FOUND && epoch != JOIN).then_some(Reaction::Rejoin)
+        react_by_epoch(epoch, code)
+    }
+
+    fn hint(code: ErrorCode) -> Option<&'static str> {
+        (code == ErrorCode::UNSUPPORTED_VERSION).then_some("enable the feature share.version of the brokers")
     }
 
     fn lose_all(&mut self) {
