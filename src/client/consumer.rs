@@ -311,7 +311,11 @@ impl Client<Machine> {
         self.note_poll(true);
         let mut state = self.open()?;
         state.role.end_idle_pause();
-        let slices = state.role.poll_records(max_records, max_bytes).inspect_err(|_| self.note_poll(false))?;
+        let slices = state.role.poll_records(self.now(), max_records, max_bytes).inspect_err(|_| {
+            self.note_poll(false);
+            // The error may be raised again at a later time, which the I/O thread has to learn.
+            self.nudge();
+        })?;
         self.fetch_more(state, &slices);
         Ok(slices)
     }

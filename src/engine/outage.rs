@@ -3,6 +3,10 @@
 use super::{Error, ErrorKind, Time};
 use std::time::Duration;
 
+/// How long polls do not raise an error again that stays until the application does something else than poll, such as
+/// the error that ended a membership. Without this pause, a loop that catches the error would use a whole CPU core.
+pub const STANDING_ERROR_PAUSE: Duration = Duration::from_secs(1);
+
 /// The hint of an outage, if its cause has no hint.
 const KEEPS_RETRYING: &str = "the client keeps retrying; check the brokers and the network";
 

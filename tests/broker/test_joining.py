@@ -320,6 +320,7 @@ def test_a_membership_that_ends_by_an_error_leaves_the_group(style, dev, protoco
         dev.fault(api, "error", error=code)
         with pytest.raises(klamm.errors.BrokerError, match=code):
             consumer.poll(WAIT_S)
+        assert not consumer.poll(0), "a loop that catches the error must not spin"
         with pytest.raises(klamm.errors.BrokerError, match=code):
             consumer.poll(WAIT_S)
         until(lambda: not members())
@@ -366,6 +367,15 @@ def test_an_unexpected_code_does_not_end_a_membership(dev, protocol, api, code):
             dev.fault(api, "error", error=code, times=2)
         until(lambda: consumer.poll(0.1))
     assert code in str(errors[0])
+
+
+def test_a_partition_without_a_position_is_an_error_at_most_once_a_second(style, dev):
+    with style.consumer(dev.bootstrap_servers, auto_offset_reset="none") as consumer:
+        consumer.assign([TP])
+        for _ in range(2):
+            with pytest.raises(klamm.errors.ConfigError, match="no start offset"):
+                consumer.poll(WAIT_S)
+            assert not consumer.poll(0)
 
 
 def test_an_assignor_that_fails_once_delays_the_next_subscription_by_nothing(dev):

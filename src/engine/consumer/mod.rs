@@ -28,7 +28,7 @@ mod truncation;
 
 use super::group::{self, Group, GroupConfig, Subscription};
 use super::ops::{Op, OpToken, Ops, Output};
-use super::outage::Outage;
+use super::outage::{Outage, STANDING_ERROR_PAUSE};
 use super::topic_errors::TopicErrors;
 use super::{ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Target, Time, TopicPartition};
 use assignment::{Changing, FirstKnown, Wanted};
@@ -162,11 +162,21 @@ enum Timer {
     Group,
     /// The time to report an outage.
     Outage,
+    /// The time to raise the error of an ended membership again.
+    StandingError,
 }
 
 impl Timer {
-    const ALL: [Self; 7] =
-        [Self::Retry, Self::Throttle, Self::AutoCommit, Self::Commit, Self::Operation, Self::Group, Self::Outage];
+    const ALL: [Self; 8] = [
+        Self::Retry,
+        Self::Throttle,
+        Self::AutoCommit,
+        Self::Commit,
+        Self::Operation,
+        Self::Group,
+        Self::Outage,
+        Self::StandingError,
+    ];
 }
 
 /// State machine of a consumer. `T` identifies the caller of an operation.
@@ -214,8 +224,10 @@ pub struct Consumer<T> {
     error: Option<Error>,
     /// The error of an automatic commit.
     commit_error: Option<Error>,
-    /// The error that ended the membership. Every poll raises this error until the application subscribes again.
+    /// The error that ended the membership. Polls raise this error until the application subscribes again.
     ended: Option<Error>,
+    /// Until when polls do not raise the errors of an ended membership and of partitions without a position.
+    pause_errors_until: Option<Time>,
     outage: Outage,
     measured: Measured,
     cluster: Arc<Cluster>,
@@ -259,6 +271,7 @@ impl<T: Send> Consumer<T> {
             error: None,
             commit_error: None,
             ended: None,
+            pause_errors_until: None,
             outage: Outage::new(config.api_timeout),
             measured: Measured::default(),
             cluster: Arc::default(),
@@ -355,18 +368,20 @@ impl<T: Send> Consumer<T> {
     /// Returns whether [`Consumer::poll_records`] would return records or an error, or whether the application must
     /// take a change of the assignment first.
     pub fn is_ready(&self) -> bool {
+        let raises_standing = self.pause_errors_until.is_none();
         self.error.is_some()
             || self.commit_error.is_some()
-            || self.ended.is_some()
+            || (self.ended.is_some() && raises_standing)
             || self.outage.is_due()
             || self.group.as_ref().is_some_and(Group::has_join_error)
             || self.has_change()
-            || (!self.held && self.partitions.values().any(Partition::is_ready))
+            || (!self.held && self.partitions.values().any(|p| p.is_ready() && (raises_standing || !p.is_lost())))
     }
 
     /// Delivers buffered records like [`Consumer::take_records`]. Without buffered records, returns the next error,
-    /// each error once. Only the errors of an ended membership and of partitions without a position are returned again.
-    pub fn poll_records(&mut self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
+    /// each error once. Only the errors of an ended membership and of partitions without a position are returned again,
+    /// at most once per [`STANDING_ERROR_PAUSE`].
+    pub fn poll_records(&mut self, now: Time, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
         // This error comes before the records, because there might always be more of them.
         if !self.has_change()
             && let Some(error) = self.commit_error.take()
@@ -378,10 +393,21 @@ impl<T: Send> Consumer<T> {
             let error = self.error.take().or_else(|| self.partitions.values_mut().find_map(Partition::take_error));
             let error = error.or_else(|| self.group.as_mut().and_then(Group::take_join_error));
             let error = error.or_else(|| self.outage.take());
-            let error = error.or_else(|| self.ended.clone());
+            let error = error.or_else(|| self.standing_error(now));
             return error.map_or(Ok(out), Err);
         }
         Ok(out)
+    }
+
+    /// Returns the error of an ended membership, or of a partition without a position, unless a poll has just raised
+    /// this error.
+    fn standing_error(&mut self, now: Time) -> Option<Error> {
+        if self.pause_errors_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        let error = self.partitions.values().find_map(Partition::lost_error).or(self.ended.as_ref())?.clone();
+        self.pause_errors_until = Some(now + STANDING_ERROR_PAUSE);
+        Some(error)
     }
 
     /// Delivers at most `max_records` buffered records, with about `max_bytes` bytes in total. Partitions take turns.
@@ -424,6 +450,7 @@ impl<T: Send> Consumer<T> {
             Timer::Operation => self.ops.next_timeout(now),
             Timer::Group => self.group.as_ref()?.next_timeout(now),
             Timer::Outage => self.outage.next_timeout(),
+            Timer::StandingError => self.pause_errors_until,
         }
     }
 
@@ -564,6 +591,7 @@ impl<T: Send> Role for Consumer<T> {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.pause_errors_until.take_if(|until| *until <= now);
         self.ops.handle_timeout(now);
         self.start_commit(now);
         if self.partitions.values().any(|p| p.wants_position() && p.retry_at <= now) {

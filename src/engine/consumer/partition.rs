@@ -392,14 +392,20 @@ impl Partition {
         self.error = Some(error);
     }
 
-    /// Takes the error if all records before it are delivered. A partition without a position keeps its error, so that
-    /// each poll raises the error until the application seeks.
+    /// Takes the error if all records before it are delivered. A partition without a position keeps its error, for
+    /// [`Partition::lost_error`].
     pub fn take_error(&mut self) -> Option<Error> {
-        match self.state {
-            _ if !self.queue.is_empty() || self.paused => None,
-            PositionState::Lost => self.error.clone(),
-            _ => self.error.take(),
-        }
+        self.error.take_if(|_| self.queue.is_empty() && !self.paused && self.state != PositionState::Lost)
+    }
+
+    /// Returns the error of a partition without a position, which stays until the application seeks.
+    pub fn lost_error(&self) -> Option<&Error> {
+        self.error.as_ref().filter(|_| self.is_lost() && !self.paused)
+    }
+
+    /// Returns whether the partition has no position.
+    pub fn is_lost(&self) -> bool {
+        self.state == PositionState::Lost
     }
 
     /// Delivers at most `max_records` records with about `max_bytes` bytes, one slice per batch. Returns the number of

@@ -21,7 +21,7 @@ mod subscription;
 use super::call::MAX_MALFORMED;
 use super::consumer::{IDLE_PAUSE, Slice, is_temporary, is_unknown_topic};
 use super::group::{self, ShareMember, ShareMemberConfig};
-use super::outage::Outage;
+use super::outage::{Outage, STANDING_ERROR_PAUSE};
 use super::topic_errors::TopicErrors;
 use super::{
     ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Target, Time, TopicIdPartition,
@@ -189,8 +189,11 @@ pub struct ShareConsumer<T> {
     /// Results for which no commit waited.
     results: VecDeque<(TopicPartition, Option<Error>)>,
     error: Option<Error>,
-    /// The error that ended the membership. Every poll raises this error until the application subscribes again.
+    /// The error that ended the membership. Polls raise this error until the application subscribes again, at most once
+    /// per [`STANDING_ERROR_PAUSE`].
     ended: Option<Error>,
+    /// Until when polls do not raise that error again.
+    pause_errors_until: Option<Time>,
     outage: Outage,
     measured: Measured,
     cluster: Arc<Cluster>,
@@ -232,6 +235,7 @@ impl<T: Send> ShareConsumer<T> {
             results: VecDeque::new(),
             error: None,
             ended: None,
+            pause_errors_until: None,
             cluster: Arc::default(),
             refresh_at: Time(0),
             demand: MetadataDemand::default(),
@@ -250,7 +254,8 @@ impl<T: Send> ShareConsumer<T> {
 
     /// Returns whether [`ShareConsumer::poll_records`] would return records or an error.
     pub fn is_ready(&self) -> bool {
-        let has_error = self.error.is_some() || self.ended.is_some() || self.outage.is_due();
+        let has_ended = self.ended.is_some() && self.pause_errors_until.is_none();
+        let has_error = self.error.is_some() || has_ended || self.outage.is_due();
         has_error || self.member.has_join_error() || !self.buffer.is_empty()
     }
 
@@ -287,10 +292,20 @@ impl<T: Send> ShareConsumer<T> {
         self.poll_needs_records = out.is_empty();
         if out.is_empty() {
             let error = self.error.take().or_else(|| self.member.take_join_error()).or_else(|| self.outage.take());
-            return error.or_else(|| self.ended.clone()).map_or(Ok(out), Err);
+            return error.or_else(|| self.standing_error(now)).map_or(Ok(out), Err);
         }
         self.flush();
         Ok(out)
+    }
+
+    /// Returns the error that ended the membership, unless a poll has just raised it.
+    fn standing_error(&mut self, now: Time) -> Option<Error> {
+        if self.pause_errors_until.is_some_and(|until| now < until) {
+            return None;
+        }
+        let error = self.ended.clone()?;
+        self.pause_errors_until = Some(now + STANDING_ERROR_PAUSE);
+        Some(error)
     }
 
     fn flush(&mut self) {
@@ -614,10 +629,11 @@ impl<T: Send> Role for ShareConsumer<T> {
         let retries = self.nodes.values().filter(|n| !n.busy).flat_map(|n| [n.retry_at, n.idle_until]);
         let retry = retries.chain([self.refresh_at]).filter(|t| *t > now).min();
         let member = self.member.next_timeout().map(|t| t.max(now + Duration::from_micros(1)));
-        earliest(earliest(member, retry), self.outage.next_timeout())
+        earliest(earliest(member, retry), earliest(self.outage.next_timeout(), self.pause_errors_until))
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.pause_errors_until.take_if(|until| *until <= now);
         // A member that cannot join reports that itself.
         let is_wanted = !self.member.subscription().is_empty() && !self.member.fails_to_join();
         self.outage.handle_timeout(now, is_wanted, "reading from the brokers");

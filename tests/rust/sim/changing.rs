@@ -176,7 +176,7 @@ impl Story {
         while member.role.take_change(world.now).is_some() {
             member.role.handled(world.now);
         }
-        let slices = member.role.poll_records(20, usize::MAX);
+        let slices = member.role.poll_records(world.now, 20, usize::MAX);
         for slice in slices.unwrap_or_else(|e| panic!("seed {}: member {index}: {e:?}", self.seed)) {
             for record in &slice.records {
                 let value = record.value(&slice.data).and_then(|v| v.try_into().ok()).map(u32::from_be_bytes);

@@ -18,8 +18,8 @@ fn poll_reports_damage_that_lasts_for_five_seconds() {
     let place = Assigned { topic: "t".to_owned(), partition: 0, offset: Some(0), end_offset: None };
     reader.role.assign(world.now, vec![place]);
     let mut error = None;
-    world.play(&mut writer, &mut reader, Duration::from_secs(60), |_, _, reader| {
-        error = reader.role.poll_records(10, usize::MAX).err();
+    world.play(&mut writer, &mut reader, Duration::from_secs(60), |world, _, reader| {
+        error = reader.role.poll_records(world.now, 10, usize::MAX).err();
         error.is_some()
     });
     assert_eq!(error.and_then(|e| e.code()), Some(ErrorCode::CORRUPT_MESSAGE));

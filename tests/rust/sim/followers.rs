@@ -54,8 +54,10 @@ fn a_replica_that_refuses_fetches_costs_neither_records_nor_a_storm_of_requests(
                 sent += 1;
             }
             while writer.role.poll_event().is_some() {}
-            let slices =
-                reader.role.poll_records(7, usize::MAX).unwrap_or_else(|e| panic!("seed {seed}, {code}: {e:?}"));
+            let slices = reader
+                .role
+                .poll_records(world.now, 7, usize::MAX)
+                .unwrap_or_else(|e| panic!("seed {seed}, {code}: {e:?}"));
             for slice in &slices {
                 read.extend(
                     slice

@@ -179,7 +179,7 @@ impl Story {
             }
             member.role.handled(world.now);
         }
-        let slices = member.role.poll_records(20, usize::MAX);
+        let slices = member.role.poll_records(world.now, 20, usize::MAX);
         for slice in slices.unwrap_or_else(|e| panic!("seed {}: member {index}: {e:?}", self.seed)) {
             for record in &slice.records {
                 let value = record.value(&slice.data).and_then(|v| v.try_into().ok()).map(u32::from_be_bytes);
@@ -353,8 +353,8 @@ fn a_coordinator_of_whom_nothing_can_be_read_is_an_error() {
         let mut writer = world.client(Producer::<u32>::new(producer_config(true, 1)));
         let mut member = story.member(&world, 0);
         let mut found = None;
-        world.play(&mut writer, &mut member, Duration::from_secs(60), |_, _, member| {
-            found = member.role.poll_records(20, usize::MAX).err();
+        world.play(&mut writer, &mut member, Duration::from_secs(60), |world, _, member| {
+            found = member.role.poll_records(world.now, 20, usize::MAX).err();
             found.is_some()
         });
         let error = found.expect("an error");

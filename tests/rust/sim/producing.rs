@@ -170,7 +170,7 @@ fn tell_of(seed: u64, plan: Plan) -> Story {
     let mut wanted: HashSet<u32> = story.acknowledged().map(|(record, ..)| record).collect();
     let mut quiet = None;
     world.play(&mut writer, &mut reader, Duration::from_secs(600), |world, _, reader| {
-        while let Ok(slices) = reader.role.poll_records(7, usize::MAX) {
+        while let Ok(slices) = reader.role.poll_records(world.now, 7, usize::MAX) {
             if slices.is_empty() {
                 break;
             }

@@ -87,7 +87,7 @@ pub fn tell(seed: u64) -> BTreeSet<SimFault> {
             assert!(event.result.is_ok(), "seed {seed} at {:?}: {:?}", world.now, event.result);
             acknowledged += event.deliveries.len() as u32;
         }
-        let slices = reader.role.poll_records(20, usize::MAX);
+        let slices = reader.role.poll_records(world.now, 20, usize::MAX);
         for slice in slices.unwrap_or_else(|e| panic!("seed {seed} at {:?}: {e:?}", world.now)) {
             let values = slice.records.iter().filter_map(|r| r.value(&slice.data)?.try_into().ok());
             read.extend(values.map(u32::from_be_bytes));

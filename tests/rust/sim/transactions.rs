@@ -164,7 +164,7 @@ fn read(world: &mut World, client: &mut Writer, wanted: usize) -> BTreeMap<i32, 
     let mut found: BTreeMap<i32, Vec<u32>> = BTreeMap::new();
     let mut quiet: Option<Time> = None;
     world.play(client, &mut reader, Duration::from_secs(600), |world, _, reader| {
-        for slice in reader.role.poll_records(usize::MAX, usize::MAX).unwrap_or_default() {
+        for slice in reader.role.poll_records(world.now, usize::MAX, usize::MAX).unwrap_or_default() {
             for record in &slice.records {
                 let value = record.value(&slice.data).and_then(|v| v.try_into().ok()).map(u32::from_be_bytes);
                 found.entry(slice.partition).or_default().push(value.unwrap());
