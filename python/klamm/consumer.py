@@ -260,7 +260,7 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         return known_offsets(partitions, self._list_offsets(at_all(partitions, end), timeout).result())
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[int]:
-        """Return the partition numbers of a topic.
+        """Return the partition numbers of a topic. The broker does not create a missing topic.
 
         Args:
             topic: Name of the topic.

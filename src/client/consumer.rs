@@ -59,7 +59,6 @@ pub struct Unlocked {
     group: Option<String>,
     auto_commit: bool,
     read_committed: bool,
-    create_topics: bool,
 }
 
 /// A result to dispatch, or work for the dispatching thread.
@@ -182,7 +181,6 @@ impl Client<Machine> {
             group: role.group.as_ref().map(|g| g.group.clone()),
             auto_commit: role.auto_commit.is_some(),
             read_committed: role.read_committed,
-            create_topics: connecting.network.allow_auto_topic_creation,
             ..Unlocked::default()
         };
         Ok(Self::start(Machine::new(role), unlocked, connecting, config.api_timeout()))
@@ -512,9 +510,9 @@ impl Client<Machine> {
         Ok(self.open()?.role.lag())
     }
 
-    /// Returns the partitions of a topic.
+    /// Returns the partitions of a topic. Does not create the topic.
     pub fn partitions_for(&self, topic: &str, timeout: Option<Duration>) -> Result<Pending<Vec<i32>>, Error> {
-        self.op(Partitions::new(topic.to_owned(), self.unlocked().create_topics), timeout, |output| match output {
+        self.op(Partitions::new(topic.to_owned(), false), timeout, |output| match output {
             Output::Partitions(p) => Some(p),
             _ => None,
         })

@@ -26,6 +26,7 @@ mod silence;
 mod version_probes;
 
 pub use self::endpoints::Endpoints;
+use self::metadata_requests::Creation;
 pub use self::metrics::{LinkState, NetworkMetrics};
 use self::peer::{Attempt, Link, Peer, PeerId, PeerToken};
 use super::reminder::Reminder;
@@ -119,6 +120,7 @@ pub struct Network {
     /// The topic IDs to request once, at `topic_ids_due_at`.
     topic_ids: BTreeSet<Uuid>,
     topic_ids_due_at: Time,
+    creation: Creation,
     all_topics: bool,
     /// Whether each metadata refresh requests all topics.
     watches_all: bool,
@@ -161,6 +163,7 @@ impl Network {
             unneeded_topics: BTreeMap::new(),
             topic_ids: BTreeSet::new(),
             topic_ids_due_at: Time(0),
+            creation: Creation::default(),
             all_topics: false,
             watches_all: false,
             refresh_at: None,
@@ -594,7 +597,7 @@ impl Network {
                     .map_err(|e| if e.broker().is_none() { e.from_broker(address()).of_node(id.node()) } else { e });
                 self.responses.push_back(ClientResponse { token, node: id.node(), result });
             }
-            PeerToken::Metadata { all, ids } => self.handle_metadata_response(now, id, (all, ids), result),
+            PeerToken::Metadata(purpose) => self.handle_metadata_response(now, id, purpose, result),
         }
     }
 

@@ -77,6 +77,8 @@ pub struct ClientResponse<T> {
 pub struct MetadataDemand {
     /// Topics whose metadata the role needs from now on, in addition to the topics that it demanded before.
     pub topics: BTreeSet<Arc<str>>,
+    /// Demanded topics that the broker may create if they do not exist.
+    pub creates: BTreeSet<Arc<str>>,
     /// Whether the role no longer needs some topics that it demanded before.
     pub drops_topics: bool,
     /// If `drops_topics` is set, all topics that the role still needs. [`Role::next_demand`] sets this field.
@@ -137,6 +139,7 @@ impl MetadataDemand {
     pub fn merge(demands: impl IntoIterator<Item = Option<Self>>) -> Option<Self> {
         demands.into_iter().flatten().reduce(|mut all, other| {
             all.topics.extend(other.topics);
+            all.creates.extend(other.creates);
             all.drops_topics |= other.drops_topics;
             all.ids.extend(other.ids);
             all.all |= other.all;
@@ -167,6 +170,7 @@ mod tests {
         let id = |byte| BTreeSet::from([Uuid([byte; 16])]);
         let a = MetadataDemand {
             topics: topics("a"),
+            creates: topics("a"),
             ids: id(1),
             refresh: true,
             leader_changes: moved(0),
@@ -182,6 +186,7 @@ mod tests {
         let c = MetadataDemand { watch_all: Some(false), drops_topics: true, ..MetadataDemand::default() };
         let all = MetadataDemand {
             topics: BTreeSet::from([Arc::from("a"), Arc::from("b")]),
+            creates: topics("a"),
             ids: BTreeSet::from([Uuid([1; 16]), Uuid([2; 16])]),
             drops_topics: true,
             needed: None,

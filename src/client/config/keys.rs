@@ -278,8 +278,9 @@ keys! {
     "statistics.interval.ms": MS, "0", ALL,
         "How often the client calls the function `stats_cb`. With `0`, the client never calls this function.";
     "allow.auto.create.topics": Kind::Bool, "true", &[ClientType::Producer, ClientType::Consumer],
-        "Whether the broker may create a missing topic when the client uses the topic. The broker's \
-         `auto.create.topics.enable` must be true as well.";
+        "Whether the broker may create a missing topic when a producer sends a record to it, or when a consumer \
+         subscribes to it or assigns its partitions. After a topic was deleted, only a producer with records for it \
+         creates it again. The broker's `auto.create.topics.enable` must be true as well.";
     "acks" or "request.required.acks": Kind::Acks, "all", PRODUCER,
         "Which replicas must have a record before the leader acknowledges it: `all` in-sync replicas, only the \
          leader (`1`), or none (`0`). With `acks=1` or `acks=0`, a record can be lost although the producer reported \

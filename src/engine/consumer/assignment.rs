@@ -90,7 +90,10 @@ impl<T: Send> Consumer<T> {
             }
             match kept.and_then(|slot| self.partitions.get_mut(slot)) {
                 Some(p) => p.set_end_offset(a.end_offset),
-                None => self.add(now, a),
+                None => {
+                    self.demand.creates.insert(a.topic.as_str().into());
+                    self.add(now, a);
+                }
             }
         }
         self.find_positions(now);
@@ -150,6 +153,7 @@ impl<T: Send> Consumer<T> {
         self.demand.all |= is_pattern;
         if let Wanted::Topics(topics) = &self.wanted {
             self.demand.topics.extend(topics.iter().cloned());
+            self.demand.creates.extend(topics.iter().cloned());
             self.demand.refresh = true;
         }
         self.update_topics(now);

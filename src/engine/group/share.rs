@@ -73,6 +73,7 @@ impl ShareMember {
     /// Joins the group, or changes the topics that the member reads.
     pub fn subscribe(&mut self, now: Time, topics: BTreeSet<Arc<str>>) {
         self.coordinator.demand.topics.extend(topics.iter().cloned());
+        self.coordinator.demand.creates.extend(topics.iter().cloned());
         self.coordinator.demand.drops_topics = true;
         self.protocol.topics = topics;
         self.take_error();

@@ -1,43 +1,43 @@
 //! Reads metadata responses, and updates the peers: each broker of the cluster has one peer, with the current address
 //! of the broker.
 
-use super::peer::{Link, Peer, PeerId};
+use super::peer::{Link, MetadataPurpose, Peer, PeerId};
 use super::{Action, Endpoints, Network};
 use crate::api::{ErrorCode, metadata};
 use crate::engine::cluster::MetadataCall;
 use crate::engine::{Cluster, Error, ErrorKind, Reply, Target, Time};
-use crate::wire::Uuid;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Network {
-    /// Handles a metadata response about all topics, about the topics with these IDs, or about the needed topics.
+    /// Handles a metadata response.
     pub(super) fn handle_metadata_response(
         &mut self,
         now: Time,
         id: PeerId,
-        (all, ids): (bool, BTreeSet<Uuid>),
+        purpose: MetadataPurpose,
         result: Result<Reply, Error>,
     ) {
         self.metadata_in_flight = false;
         let requested_all =
             result.as_ref().is_ok_and(|reply| reply.version < MetadataCall::MIN_VERSION_WITHOUT_CREATION)
-                && !self.config.allow_auto_topic_creation;
+                && !matches!(purpose, MetadataPurpose::Create);
         let endpoints = self.config.endpoints;
         match result.and_then(|reply| endpoints.read(reply)) {
             Ok(metadata::Response { error_code: ErrorCode::REBOOTSTRAP_REQUIRED, .. }) => {
-                self.schedule_metadata_retry(now, all, ids);
+                self.schedule_metadata_retry(now, purpose);
                 self.rebootstrap(now);
             }
             Ok(metadata::Response { cluster_id: Some(cluster_id), .. })
                 if self.cluster.id.as_ref().is_some_and(|expected| *expected != cluster_id) =>
             {
                 let error = Error::other_cluster(&cluster_id, self.cluster.id.as_deref().unwrap_or_default());
-                self.schedule_metadata_retry(now, all, ids);
+                self.schedule_metadata_retry(now, purpose);
                 self.disconnect(now, id, &error);
             }
             Ok(mut response) => {
-                if !all && ids.is_empty() {
+                let all = matches!(purpose, MetadataPurpose::All(_));
+                if matches!(purpose, MetadataPurpose::Refresh | MetadataPurpose::Create) {
                     // The producer or consumer may no longer need some of the topics.
                     response.topics.retain(|t| t.name.as_deref().is_some_and(|name| self.topics.contains(name)));
                 }
@@ -52,19 +52,10 @@ impl Network {
                 self.apply_metadata(now, cluster);
             }
             Err(error) => {
-                self.schedule_metadata_retry(now, all, ids);
+                self.schedule_metadata_retry(now, purpose);
                 self.disconnect_after_failed_metadata(now, id, &error);
             }
         }
-    }
-
-    /// Repeats a failed metadata request after a wait.
-    fn schedule_metadata_retry(&mut self, now: Time, all: bool, ids: BTreeSet<Uuid>) {
-        let at = now + self.metadata_backoff.next_wait();
-        self.all_topics |= all;
-        self.refresh_at = Some(self.refresh_at.map_or(at, |t| t.max(at)));
-        self.topic_ids.extend(ids);
-        self.topic_ids_due_at = at;
     }
 
     fn apply_metadata(&mut self, now: Time, cluster: Cluster) {
@@ -80,6 +71,7 @@ impl Network {
             self.config.metadata_max_age
         };
         self.refresh_at = Some(self.refresh_at.unwrap_or(Time::NEVER).min(now + wait));
+        self.note_created(now + wait, &cluster);
         let has_left = |id: &PeerId| id.node() >= 0 && !cluster.brokers.contains_key(&id.node());
         let removed: Vec<PeerId> = self.peers.keys().copied().filter(has_left).collect();
         self.log_cluster(now, &cluster);

@@ -46,11 +46,22 @@ impl PeerId {
     }
 }
 
+/// The topics of a metadata request.
+pub enum MetadataPurpose {
+    /// All topics, including the topics with these IDs.
+    All(BTreeSet<Uuid>),
+    /// The topics with these IDs.
+    Ids(BTreeSet<Uuid>),
+    /// The needed topics. The broker creates none of them.
+    Refresh,
+    /// The topics that the broker may create.
+    Create,
+}
+
 /// The purpose of a request of the network.
 pub enum PeerToken {
-    /// A request for the metadata of all topics, of the topics with these IDs, or else of the topics demanded by name.
-    /// A response about all topics also contains the topics with these IDs.
-    Metadata { all: bool, ids: BTreeSet<Uuid> },
+    /// A metadata request.
+    Metadata(MetadataPurpose),
     /// A request of the role, with its number in [`crate::engine::RequestsInFlight`].
     Role(usize),
 }

@@ -38,6 +38,7 @@ impl Network {
         });
         let retry_at = retry_times.min();
         self.refresh_at = self.refresh_at.and(retry_at);
+        self.creation.at = self.creation.at.and(retry_at);
         self.topic_ids_due_at = retry_at.unwrap_or(self.topic_ids_due_at);
     }
 

@@ -176,6 +176,7 @@ impl<D> Producer<D> {
         if let Some(t) = self.topics.get_mut(topic) {
             t.state = TopicState::Requested;
             self.demand.topics.insert(t.name.clone());
+            self.demand.creates.insert(t.name.clone());
         }
     }
 
@@ -196,6 +197,7 @@ impl<D> Producer<D> {
                 continue;
             }
             self.demand.topics.remove(&t.name);
+            self.demand.creates.remove(&t.name);
             self.demand.drops_topics = true;
             t.state = TopicState::Forgotten;
             if t.partitions.is_empty() {
@@ -462,6 +464,10 @@ impl<D> Producer<D> {
         let Some(metadata) = self.cluster.topics.get(&t.name) else {
             return;
         };
+        if metadata.error == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && t.is_busy() {
+            // The topic was deleted, and records wait for it.
+            self.demand.creates.insert(t.name.clone());
+        }
         if metadata.error.is_error() || metadata.partitions.is_empty() {
             return;
         }
