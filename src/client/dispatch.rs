@@ -7,13 +7,46 @@
 //! because each client has its own I/O thread.
 
 use super::{Error, ErrorKind};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 thread_local! {
     /// The clients whose results this thread dispatches.
     static DISPATCHING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    /// The batch whose deliveries this thread completes, if there is one.
+    static BATCH: Cell<Option<Batch>> = const { Cell::new(None) };
+}
+
+/// A batch whose deliveries a thread completes.
+#[derive(Clone, Copy, Default)]
+struct Batch {
+    then: Option<fn()>,
+}
+
+/// Ends a batch when it is dropped, even after a panic.
+struct EndOfBatch {
+    outer: Option<Batch>,
+}
+
+impl Drop for EndOfBatch {
+    fn drop(&mut self) {
+        if let Some(then) = BATCH.replace(self.outer).and_then(|batch| batch.then) {
+            then();
+        }
+    }
+}
+
+/// Runs `complete`, which completes the deliveries of a batch, and then the function of [`after_batch`].
+pub(super) fn batch(complete: impl FnOnce()) {
+    let _end = EndOfBatch { outer: BATCH.replace(Some(Batch::default())) };
+    complete();
+}
+
+/// Calls `then` once, after this thread has completed the deliveries of the current batch. Callbacks of a batch can
+/// thus share what each of them would need. Returns false if this thread does not complete a batch.
+pub fn after_batch(then: fn()) -> bool {
+    BATCH.get().is_some() && BATCH.replace(Some(Batch { then: Some(then) })).is_some()
 }
 
 /// Pairs of clients, where a callback of the first client waits for the second client, in any thread. Only callbacks

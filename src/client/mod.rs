@@ -53,7 +53,7 @@ pub use config::{
     suggestion,
 };
 pub use consumer::{Change, CommittedOffset, Consumer, LastCommit};
-pub use dispatch::Waiting;
+pub use dispatch::{Waiting, after_batch};
 pub use event_loop::Sockets;
 pub use legacy::LegacyConnection;
 pub use login_mailbox::LoginMailbox;

@@ -6,7 +6,7 @@ use super::config::{ClientType, Config};
 use super::core::{Client, completion};
 use super::driver::MAX_ACTIVE_SLEEP;
 use super::shared::{ClientRole, Shared, State};
-use super::{Error, Pending, Promise};
+use super::{Error, Pending, Promise, dispatch};
 use crate::engine::Time;
 pub use crate::engine::group::GroupMetadata;
 use crate::engine::metrics::Family;
@@ -144,15 +144,17 @@ impl ClientRole for Machine {
             Done::Call(promise, result) => promise.complete(result),
             Done::Batch(event) => {
                 let mut abandoned = 0;
-                for d in event.deliveries {
-                    let result = event.result.clone().map(|(base_offset, append_time)| RecordMetadata {
-                        topic: event.topic.clone(),
-                        partition: event.partition,
-                        offset: if base_offset < 0 { -1 } else { base_offset + i64::from(d.index) },
-                        timestamp: if append_time < 0 { d.timestamp } else { append_time },
-                    });
-                    abandoned += u64::from(d.completion.complete_and_check(result));
-                }
+                dispatch::batch(|| {
+                    for d in event.deliveries {
+                        let result = event.result.clone().map(|(base_offset, append_time)| RecordMetadata {
+                            topic: event.topic.clone(),
+                            partition: event.partition,
+                            offset: if base_offset < 0 { -1 } else { base_offset + i64::from(d.index) },
+                            timestamp: if append_time < 0 { d.timestamp } else { append_time },
+                        });
+                        abandoned += u64::from(d.completion.complete_and_check(result));
+                    }
+                });
                 if let (Err(error), 1..) = (&event.result, abandoned) {
                     note_failure(shared, error, abandoned);
                 }

@@ -217,22 +217,21 @@ WAITS = {
 
 @pytest.mark.parametrize("waits", WAITS)
 def test_a_callback_that_would_wait_for_its_own_client_raises(broker, topic, waits):
-    raised, is_over = [], threading.Event()
+    raised, others, is_over = [], [], threading.Event()
     with klamm.Producer(broker.bootstrap_servers, linger_ms=1_000) as producer:
 
         def wait(_):
+            others.append(producer.send(topic, b"second"))
             try:
-                WAITS[waits](producer, other)
+                WAITS[waits](producer, others[0])
             except ConfigError as error:
                 raised.append(error)
             is_over.set()
 
-        # The second of a batch has its outcome after the callbacks of the first.
-        first, other = producer.send(topic, b"first"), producer.send(topic, b"second")
-        first.add_done_callback(wait)
+        producer.send(topic, b"first").add_done_callback(wait)
         assert is_over.wait(30)
         assert "a callback would wait for ever" in str(raised[0])
-        assert other.result(30).offset == 1
+        assert others[0].result(30).offset == 1
 
 
 def test_a_callback_may_wait_for_another_client(broker, topic):
@@ -290,3 +289,21 @@ def test_a_callback_may_read_the_result_and_close_its_producer(broker, topic):
     assert found == [0]
     with pytest.raises(klamm.errors.ClosedError):
         producer.send(topic, b"v")
+
+
+def test_the_callbacks_of_a_batch_share_a_thread_state(broker, topic):
+    in_thread, counts, done = threading.local(), [], threading.Event()
+
+    def count(_):
+        # A new thread state has no attributes yet.
+        in_thread.count = getattr(in_thread, "count", 0) + 1
+        counts.append(in_thread.count)
+        if len(counts) == 100:
+            done.set()
+
+    with klamm.Producer(broker.bootstrap_servers, linger_ms=200) as producer:
+        for _ in range(100):
+            producer.send(topic, b"v").add_done_callback(count)
+        # Without a call of the producer that waits, the I/O thread calls the callbacks.
+        assert done.wait(30)
+    assert max(counts) > 1
