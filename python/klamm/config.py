@@ -98,6 +98,7 @@ class ProducerConfig(CommonConfig, total=False):
     compression_gzip_level: int
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
     compression_zstd_level: int
+    default_close_timeout_ms: int
     delivery_timeout_ms: int
     drop_when_full: bool
     enable_idempotence: bool
@@ -125,6 +126,7 @@ class ConsumerConfig(CommonConfig, total=False):
     check_crcs: bool
     client_rack: str
     close_timeout: float
+    default_close_timeout_ms: int
     enable_auto_commit: bool
     fetch_max_bytes: int
     fetch_max_wait_ms: int
@@ -149,6 +151,7 @@ class ShareConsumerConfig(CommonConfig, total=False):
     check_crcs: bool
     client_rack: str
     close_timeout: float
+    default_close_timeout_ms: int
     fetch_max_bytes: int
     fetch_max_wait_ms: int
     fetch_min_bytes: int

@@ -291,8 +291,8 @@ class Consumer(BlockingTelemetry, Blocking, _Consumer[K_co, V_co]):
         processed. A `with` statement always knows whether its block raised an exception.
 
         Args:
-            timeout: Seconds to wait. `None` waits without limit. Even with a shorter `timeout`, the consumer waits up
-                to 0.1 seconds to leave the group.
+            timeout: Seconds to wait. The default is `default_close_timeout_ms`, which is 25 seconds. `math.inf` waits
+                without limit. Even with a shorter `timeout`, the consumer waits up to 0.1 seconds to leave the group.
             commit: False commits no offsets. True commits the offsets of the last poll even while the program handles
                 an exception. By default, `close` commits the offsets of processed records.
 
@@ -487,7 +487,7 @@ class AsyncConsumer(AsyncTelemetry, Asyncio, _Consumer[K_co, V_co]):
     async def _end(self, timeout: float | None, processed: bool | None, commit: bool = True) -> None:
         import asyncio
 
-        remaining = timeout = seconds(timeout)
+        remaining = timeout = self._default_close_timeout if timeout is None else seconds(timeout)
         began = time.monotonic()
         failure: BaseException | None = None
         try:

@@ -383,12 +383,13 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
         """Send the remaining records, and close the client. Closing a closed producer does nothing.
 
         Args:
-            timeout: Seconds to wait for the records. `None` waits without limit.
+            timeout: Seconds to wait for the records. The default is `default_close_timeout_ms`, which is 25 seconds.
+                `math.inf` waits without limit.
 
         Raises:
             DeliveryError: Records failed, and the program has not received their errors; see `flush`.
             KafkaTimeoutError: The timeout passed before all records were acknowledged. The producer drops the remaining
-                records.
+                records. The message has the number of these records in each topic.
         """
         self._close_core(timeout)
 
@@ -554,7 +555,7 @@ class AsyncProducer(AsyncTelemetry, Asyncio, _Producer[K_contra, V_contra]):
         import asyncio
 
         try:
-            await self._flush_within(seconds(timeout))
+            await self._flush_within(self._default_close_timeout if timeout is None else seconds(timeout))
         except asyncio.CancelledError:
             with suppress(KafkaError):
                 self._close_core(0)

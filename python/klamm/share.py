@@ -215,8 +215,8 @@ class ShareConsumer(BlockingTelemetry, Blocking, _ShareConsumer[K_co, V_co]):
         last poll.
 
         Args:
-            timeout: Seconds to wait. `None` waits without limit. Even with a shorter `timeout`, the consumer waits up
-                to 0.1 seconds to leave the group.
+            timeout: Seconds to wait. The default is `default_close_timeout_ms`, which is 25 seconds. `math.inf` waits
+                without limit. Even with a shorter `timeout`, the consumer waits up to 0.1 seconds to leave the group.
             commit: If False, `close` accepts no record implicitly.
         """
         self._close(timeout, False if boolean("commit", commit) else None)

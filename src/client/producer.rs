@@ -37,6 +37,21 @@ pub fn records_were(count: u64) -> String {
     if count == 1 { "1 record was".to_owned() } else { format!("{count} records were") }
 }
 
+/// The largest number of topics that an error or a log line about records without a result names.
+const MAX_TOPICS: usize = 10;
+
+/// Returns the number of records without a result in each topic, such as "2 in topic a, 1 in topic b".
+fn by_topic(machine: &Machine) -> String {
+    let counts = machine.outstanding_by_topic();
+    let mut parts: Vec<_> =
+        counts.iter().take(MAX_TOPICS).map(|(topic, count)| format!("{count} in topic {topic}")).collect();
+    let more: u64 = counts.iter().skip(MAX_TOPICS).map(|(_, count)| count).sum();
+    if more > 0 {
+        parts.push(format!("{more} in other topics"));
+    }
+    parts.join(", ")
+}
+
 /// Where a record was stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordMetadata {
@@ -169,12 +184,13 @@ impl ClientRole for Machine {
     fn fail_all(state: &mut State<Self>, error: &Error) {
         let lost = state.role.outstanding();
         if lost > 0 {
-            let what = records_were(lost);
+            let (what, topics) = (records_were(lost), by_topic(&state.role));
             event!(
                 Warn,
                 Producer,
                 Location::default(),
-                "{what} not acknowledged before the producer ended, and may be lost; flush() waits for all records"
+                "{what} not acknowledged before the producer ended, and may be lost: {topics}; flush() waits for all \
+                 records"
             );
         }
         state.role.fail_all(error);
@@ -420,6 +436,11 @@ impl Client<Machine> {
     /// Returns the number of records without a result.
     pub fn outstanding(&self) -> u64 {
         self.state().role.outstanding()
+    }
+
+    /// Returns the number of records without a result in each topic, for an error message.
+    pub fn outstanding_by_topic(&self) -> String {
+        by_topic(&self.state().role)
     }
 
     /// Returns whether there are failures for [`Producer::take_failures`]. Costs one atomic load.

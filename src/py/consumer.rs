@@ -46,6 +46,7 @@ pub(super) struct ConsumerCore {
     /// Whether Python handles the changes of the assignment, because it has to await the listener.
     pub(super) defers: AtomicBool,
     close_timeout: f64,
+    default_close_timeout: f64,
     pub(super) cutoff: Cutoff,
 }
 
@@ -146,6 +147,7 @@ impl ConsumerCore {
             listener: Mutex::default(),
             defers: AtomicBool::new(false),
             close_timeout: config.close_timeout().as_secs_f64(),
+            default_close_timeout: config.default_close_timeout().as_secs_f64(),
             cutoff: Cutoff::default(),
         };
         if let Some(topics) = topics.filter(|t| !t.is_none()) {
@@ -560,7 +562,8 @@ impl ConsumerCore {
         handled: Option<bool>,
         commit: bool,
     ) -> PyResult<()> {
-        self.leave_and_end(py, Deadline::after(timeout), commit.then_some(handled.into()))
+        let timeout = timeout.unwrap_or(self.default_close_timeout);
+        self.leave_and_end(py, Deadline::after(Some(timeout)), commit.then_some(handled.into()))
     }
 
     /// Makes a close that is running in another thread end after `seconds`.
@@ -573,6 +576,12 @@ impl ConsumerCore {
     #[getter(_close_timeout)]
     fn close_timeout(&self) -> f64 {
         self.close_timeout
+    }
+
+    /// Timeout in seconds of a close to which the program passes no timeout.
+    #[getter(_default_close_timeout)]
+    fn default_close_timeout(&self) -> f64 {
+        self.default_close_timeout
     }
 
     /// Whether all partitions have reached their end offset.

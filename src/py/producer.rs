@@ -34,6 +34,7 @@ use std::sync::{Arc, PoisonError};
 pub(super) struct ProducerCore {
     client: Arc<client::Producer>,
     close_timeout: f64,
+    default_close_timeout: f64,
     failures: Failures,
     /// The consumers whose offsets the transactions commit.
     consumers: BoundConsumers,
@@ -139,10 +140,17 @@ impl ProducerCore {
         let client = Arc::new(client::Producer::new(&config)?);
         login_mailbox::start(py, client.login_mailbox(), login)?;
         let close_timeout = config.close_timeout().as_secs_f64();
+        let default_close_timeout = config.default_close_timeout().as_secs_f64();
         let failures = Failures::new(on_error);
         let base = ClientCore::new(client.clone(), "a producer", servers, log_target);
         let consumers = BoundConsumers::new(client.clone());
-        Ok(PyClassInitializer::from(base).add_subclass(Self { client, close_timeout, failures, consumers }))
+        Ok(PyClassInitializer::from(base).add_subclass(Self {
+            client,
+            close_timeout,
+            default_close_timeout,
+            failures,
+            consumers,
+        }))
     }
 
     /// Sends a record.
@@ -373,6 +381,12 @@ impl ProducerCore {
         self.close_timeout
     }
 
+    /// Timeout in seconds of a close to which the program passes no timeout.
+    #[getter(_default_close_timeout)]
+    fn default_close_timeout(&self) -> f64 {
+        self.default_close_timeout
+    }
+
     /// Waits until all records sent so far are delivered or have failed.
     #[pyo3(name = "_flush")]
     fn flush(&self) -> PyResult<Pending> {
@@ -500,22 +514,22 @@ impl ProducerCore {
         let Ok(flush) = self.client.flush() else { return Ok(()) };
         // A callback cannot wait: the deliveries that it would wait for complete after it has returned.
         let waiting = self.client.may_wait();
-        let timeout = if waiting.is_ok() { timeout } else { Some(0.0) };
-        let end = Deadline::after(timeout);
+        let timeout = if waiting.is_ok() { timeout.unwrap_or(self.default_close_timeout) } else { 0.0 };
+        let end = Deadline::after(Some(timeout));
         let abort = self.client.abort_transaction();
         if abort.is_some() {
             self.consumers.rewind();
         }
         let aborted = abort.map_or(Ok(true), |abort| wait_for(py, end, |slice| abort.wait(slice)));
         let is_flushed = aborted.and_then(|_| wait_for(py, end, |slice| flush.wait(slice)));
-        let unsent = self.client.outstanding();
+        let (unsent, topics) = (self.client.outstanding(), self.client.outstanding_by_topic());
         py.detach(|| self.client.end());
         if is_flushed? || unsent == 0 {
             return Ok(());
         }
-        let seconds = timeout.unwrap_or_default() + waited;
+        let seconds = timeout + waited;
         let records = records_were(unsent);
-        let message = format!("{records} still in flight when the producer was closed after {seconds} s");
+        let message = format!("{records} still in flight when the producer was closed after {seconds} s: {topics}");
         Err(exception(py, "KafkaTimeoutError", &message, Some("increase the timeout, or call flush() first")))
     }
 

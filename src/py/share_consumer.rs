@@ -79,6 +79,7 @@ pub(super) struct ShareConsumerCore {
     max_poll_records: usize,
     explicit: bool,
     close_timeout: f64,
+    default_close_timeout: f64,
     cutoff: Cutoff,
     buffer: Mutex<AcquiredRecords>,
     /// The callback `on_acknowledged`.
@@ -228,6 +229,7 @@ impl ShareConsumerCore {
             max_poll_records: config.max_poll_records(),
             explicit: config.acknowledges_explicitly(),
             close_timeout: config.close_timeout().as_secs_f64(),
+            default_close_timeout: config.default_close_timeout().as_secs_f64(),
             cutoff: Cutoff::default(),
             buffer: Mutex::default(),
             listener: Mutex::default(),
@@ -384,7 +386,7 @@ impl ShareConsumerCore {
             return Ok(());
         }
         let accepted = handled.map_or(Ok(()), |handled| self.accept(handled));
-        let end = Deadline::after(timeout).at_least(LEAST_CLOSE);
+        let end = Deadline::after(Some(timeout.unwrap_or(self.default_close_timeout))).at_least(LEAST_CLOSE);
         let has_left = |slice| self.client.wait_until_left(slice) || self.cutoff.is_over();
         let has_left_group = match self.client.leave() {
             Ok(()) => wait_for(py, end, has_left),

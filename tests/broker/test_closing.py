@@ -14,7 +14,7 @@ import pytest
 
 import klamm
 from klamm import TopicPartition
-from klamm.errors import ArgumentError
+from klamm.errors import ArgumentError, KafkaTimeoutError
 from klamm.testing import DevBroker
 from settled import configure_group, until
 
@@ -100,6 +100,52 @@ def test_close_timeout_bounds_the_end_of_a_block(style, api):
             began = time.monotonic()
             raise KeyboardInterrupt
         assert time.monotonic() - began < 10
+        dev.clear_faults()
+
+
+@pytest.mark.parametrize("api", ["OffsetCommit", "LeaveGroup"])
+def test_a_close_without_a_timeout_is_bounded(style, api):
+    with DevBroker() as dev:
+        with klamm.Producer(dev.bootstrap_servers) as producer:
+            producer.send_many("t", [b"v"] * 10, partition=0)
+        dev.fault(api, "delay", seconds=60, times=None)
+        with contextlib.suppress(KafkaTimeoutError), member(style, dev, "t", default_close_timeout_ms=300) as consumer:
+            assert len(consumer.poll(WAIT_S)) == 10
+            began = time.monotonic()
+        assert time.monotonic() - began < 10
+        dev.clear_faults()
+
+
+def test_a_close_without_a_timeout_is_bounded_for_a_share_consumer(style):
+    with DevBroker() as dev:
+        consumer = style.share_consumer(dev.bootstrap_servers, "g", ["t"], default_close_timeout_ms=300)
+        with klamm.Producer(dev.bootstrap_servers) as producer:
+            producer.send_many("t", [b"v"] * 10, partition=0)
+        consumer.poll(1)
+        dev.fault("ShareGroupHeartbeat", "delay", seconds=60, times=None)
+        began = time.monotonic()
+        with contextlib.suppress(KafkaTimeoutError):
+            consumer.close()
+        assert time.monotonic() - began < 10
+        dev.clear_faults()
+
+
+@pytest.mark.parametrize("way", ["close", "with"])
+def test_a_close_without_a_timeout_names_the_records_of_each_topic_that_it_drops(style, way, caplog):
+    with DevBroker() as dev:
+        dev.fault("Produce", "delay", seconds=60, times=None)
+        error = r"^3 records were still in flight when the producer was closed after 0\.3 s: 2 in topic a, 1 in topic b"
+        producer = style.producer(dev.bootstrap_servers, default_close_timeout_ms=300)
+        began = time.monotonic()
+        producer.send_many("a", [b"v"] * 2)
+        producer.send_many("b", [b"v"])
+        with caplog.at_level("WARNING"), pytest.raises(KafkaTimeoutError, match=error):
+            producer.close() if way == "close" else producer.__exit__(None, None, None)
+        assert time.monotonic() - began < 10
+        warning = (
+            "3 records were not acknowledged before the producer ended, and may be lost: 2 in topic a, 1 in topic b"
+        )
+        until(lambda: sum(warning in record.getMessage() for record in caplog.records) == 1)
         dev.clear_faults()
 
 

@@ -238,11 +238,16 @@ keys! {
          retries the request if the timeout of the call allows.";
     "default.api.timeout.ms": Kind::Int(1, i32::MAX as i64), "60000", ALL,
         "The timeout of calls to which the program does not pass a timeout.";
+    "default.close.timeout.ms": MS, "25000", CLOSERS,
+        "How long `close()` waits if the program passes no timeout, and how long the end of a `with` block waits if \
+         the block raised no exception. During this wait, a producer delivers its records, and a consumer commits its \
+         offsets and leaves its group. After this time, the client closes anyway, and a producer drops the remaining \
+         records. With the default, a client closes within the 30 seconds that Kubernetes gives a pod to end.";
     "close.timeout": Kind::Seconds, "2", CLOSERS,
         "How long, in seconds, the end of a `with` block waits for the client to close after an exception. A consumer \
          commits its offsets and leaves its group during this wait. After Ctrl+C, `SystemExit` or the cancellation of \
          its task, a producer waits at most this long for its records. After a subclass of `Exception`, a producer \
-         waits for all records without this limit. A second Ctrl+C ends the wait.";
+         waits for its records for `default.close.timeout.ms`. A second Ctrl+C ends the wait.";
     "socket.connection.setup.timeout.ms": Kind::Int(1, i32::MAX as i64), "10000", ALL,
         "How long the client waits until a new connection is ready, including TLS and authentication.";
     "socket.keepalive.enable": Kind::Bool, "true", ALL,

@@ -122,6 +122,11 @@ impl Config {
         self.values.ms("default.api.timeout.ms")
     }
 
+    /// Returns how long closing a client waits if the program passes no timeout.
+    pub fn default_close_timeout(&self) -> Duration {
+        self.values.ms("default.close.timeout.ms")
+    }
+
     /// Returns how long closing a client waits after an exception.
     pub fn close_timeout(&self) -> Duration {
         self.values.seconds("close.timeout")

@@ -124,6 +124,11 @@ impl<D> Topic<D> {
         !self.waiting.is_empty() || self.partitions.iter().any(|p| !p.is_idle() || p.in_flight() > 0)
     }
 
+    /// Returns the number of records that wait for metadata.
+    pub fn waiting_count(&self) -> u64 {
+        self.waiting.len() as u64
+    }
+
     /// Returns when the oldest record began to wait for metadata.
     pub fn waiting_since(&self) -> Option<Time> {
         self.waiting.front().map(|w| w.since)

@@ -91,6 +91,18 @@ impl BrokerMetrics {
 }
 
 impl<D> Producer<D> {
+    /// Returns the number of records of each topic that are neither acknowledged nor failed.
+    pub fn outstanding_by_topic(&self) -> Vec<(Arc<str>, u64)> {
+        let count = |batch: &Batch<D>| u64::from(batch.count.unsigned_abs());
+        let counts = self.topics.iter().enumerate().map(|(number, topic)| {
+            let batches = topic.partitions.iter().flat_map(|p| p.open.iter().chain(&p.queue));
+            let in_flight = self.unreported.iter().filter(|((_, topic, ..), _)| *topic == number);
+            let in_flight: u64 = in_flight.map(|(_, reports)| u64::from(reports.count.unsigned_abs())).sum();
+            (topic.name.clone(), topic.waiting_count() + batches.map(count).sum::<u64>() + in_flight)
+        });
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
     /// Returns a snapshot of the metrics.
     pub fn metrics(&self) -> Metrics {
         Metrics {
