@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
@@ -44,7 +45,7 @@ def add(commands: Commands) -> None:
     part = parts.add_parser("get", help="print a schema", description="Print the text of a schema.")
     part.add_argument("subject", metavar="SUBJECT|ID", help="a subject, or the ID of a schema")
     part.add_argument("number", metavar="VERSION", nargs="?", default="latest", help="a version (default: latest)")
-    _add_common(part, get, "print one JSON object, with ID, subject, version, type and text")
+    _add_common(part, get, "print one JSON object, with all that `register` needs for a copy")
 
     part = parts.add_parser("register", help="register a schema", description="Register a schema as a new version.")
     _add_schema(part)
@@ -116,12 +117,31 @@ def opened(args: argparse.Namespace) -> SchemaRegistry:
 
 
 def read_schema(path: str, kind: str | None, references: list[Reference]) -> Schema:
-    """Read a schema from a file, or from standard input."""
+    """Read a schema from a file, or from standard input.
+
+    The file contains the text of the schema, or the output of `klamm schemas get --json`.
+    """
     from klamm.registry import Schema
 
     text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    fetched = _fetched(text)
+    if fetched is not None:
+        return fetched
     kind = kind or SUFFIXES.get(Path(path).suffix, "avro")
     return Schema(text, TYPES[kind], references)  # type: ignore[arg-type]
+
+
+def _fetched(text: str) -> Schema | None:
+    """Return the schema in the output of `klamm schemas get --json`, or None if the text is another text."""
+    from klamm.registry import Schema
+
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict) or fields.get("type") not in TYPES.values() or "schema" not in fields:
+        return None
+    return Schema.from_json({**fields, "schemaType": fields["type"]})
 
 
 def level(text: str) -> str:
@@ -224,12 +244,16 @@ def _fields(found: RegisteredSchema) -> dict[str, Any]:
         "type": found.schema.type,
         "schema": found.schema.text,
         "references": [vars(each) for each in found.schema.references],
+        "metadata": found.schema.metadata,
+        "ruleSet": found.schema.rule_set,
     }
 
 
 def _add_schema(part: argparse.ArgumentParser) -> None:
     part.add_argument("subject", metavar="SUBJECT", help="the subject, such as orders-value")
-    part.add_argument("file", metavar="FILE", help="file with the schema; - is standard input")
+    part.add_argument(
+        "file", metavar="FILE", help="file with the schema, or with the output of `get --json`; - is standard input"
+    )
     part.add_argument(
         "--type",
         choices=TYPES,

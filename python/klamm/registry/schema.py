@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from klamm.errors import ArgumentError
@@ -50,11 +50,16 @@ class Schema:
         text: The text: JSON for Avro and JSON Schema, the content of a .proto file for Protobuf.
         type: "AVRO", "JSON" or "PROTOBUF".
         references: Other registered schemas that the text uses.
+        metadata: Metadata that the registry stores with the schema, such as tags, or None.
+        rule_set: Rules that the registry stores with the schema, such as ENCRYPT rules, or None. klamm does not carry
+            out rules; see docs/registry.md.
     """
 
     text: str
     type: SchemaType = "AVRO"
     references: tuple[Reference, ...] = ()
+    metadata: Mapping[str, Any] | None = field(default=None, hash=False)
+    rule_set: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
@@ -65,11 +70,17 @@ class Schema:
     def from_json(cls, fields: Mapping[str, Any]) -> Schema:
         """Parse the schema in a response of the registry."""
         references = fields.get("references") or ()
+        rule_set = _rule_set(fields.get("ruleSet"))
+        metadata = fields.get("metadata")
+        if not isinstance(metadata, (dict, type(None))):
+            raise unexpected("with metadata that is not a JSON object")
         try:
             return cls(
                 text=fields["schema"],
                 type=fields.get("schemaType") or "AVRO",
                 references=tuple(Reference(r["name"], r["subject"], int(r["version"])) for r in references),
+                metadata=metadata,
+                rule_set=rule_set,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise unexpected(f"without a valid schema: {type(error).__name__}: {error}") from None
@@ -81,6 +92,10 @@ class Schema:
             fields["schemaType"] = self.type
         if self.references:
             fields["references"] = [vars(reference) for reference in self.references]
+        if self.metadata is not None:
+            fields["metadata"] = dict(self.metadata)
+        if self.rule_set is not None:
+            fields["ruleSet"] = dict(self.rule_set)
         return fields
 
 
@@ -117,6 +132,19 @@ class Compatibility:
 
     def __bool__(self) -> bool:
         return self.is_compatible
+
+
+def _rule_set(given: Any) -> Mapping[str, Any] | None:
+    """Check the rule set in a response. An unknown form is an error, because klamm could overlook a rule in it."""
+    if given is None:
+        return None
+    if not isinstance(given, dict) or not all(rules is None or _are_objects(rules) for rules in given.values()):
+        raise unexpected("with a rule set that is not an object of lists")
+    return given
+
+
+def _are_objects(given: Any) -> bool:
+    return isinstance(given, list) and all(isinstance(each, dict) for each in given)
 
 
 def unexpected(how: str) -> SchemaRegistryError:

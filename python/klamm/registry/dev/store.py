@@ -10,7 +10,7 @@ import hashlib
 import json
 import threading
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from klamm.registry.dev import avro, json_schema, protobuf
@@ -27,6 +27,7 @@ TYPES: dict[str, tuple[Any, Any]] = {
     "PROTOBUF": (protobuf.Protobuf, protobuf.incompatibilities),
 }
 _MAX_REFERENCES = 100
+_ATTACHED = ("metadata", "ruleSet")
 
 
 class Rejected(Exception):  # noqa: N818 - the exception becomes the registry's response
@@ -67,10 +68,13 @@ class Stored:
     type: str
     text: str
     references: list[dict[str, Any]]
+    attached: dict[str, Any] = field(default_factory=dict)
+    """The fields `metadata` and `ruleSet`, if the schema has them."""
 
     def key(self) -> str:
         """Return a text by which to compare schemas: equal schemas have equal texts."""
-        return json.dumps([self.type, self.text, self.references])
+        attached = [self.attached] if self.attached else []
+        return json.dumps([self.type, self.text, self.references, *attached], sort_keys=True)
 
     def guid(self) -> str:
         """Return the GUID, which is a hash of the schema."""
@@ -142,7 +146,8 @@ class Store:
             if len(self._parsed) > 1000:  # noqa: PLR2004 - the limit of the cache
                 self._parsed.clear()
             self._parsed[key] = known
-        return known
+        schema, parsed = known
+        return replace(schema, attached={name: body[name] for name in _ATTACHED if body.get(name)}), parsed
 
     def _texts(self, references: list[dict[str, Any]], kind: str) -> dict[str, str]:
         """Return the texts of all referenced schemas by name.
@@ -187,7 +192,7 @@ class Store:
             fields["schemaType"] = schema.type
         if schema.references:
             fields["references"] = schema.references
-        return fields
+        return {**fields, **schema.attached}
 
     def by_guid(self, guid: str) -> int:
         """Return the ID of the schema with a GUID."""
@@ -253,8 +258,12 @@ class Store:
         return {"subject": subject, "version": version.version, **self.describe(version.id, how)}
 
     def register(self, subject: str, body: Mapping[str, Any], normalize: bool) -> dict[str, Any]:
-        """Add a schema to a subject as a new version. If the subject already has the schema, change nothing."""
+        """Add a schema to a subject as a new version. If the subject already has the schema, change nothing.
+
+        A schema without metadata or rules takes those of the latest version, as in Confluent's registry.
+        """
         schema, parsed = self.parse(body, normalize or bool(self.config(subject).get("normalize")))
+        schema = self._with_attached(subject, schema)
         existing = self._find(subject, schema)
         if existing is not None and not existing.deleted:
             return self._as_registered(existing)
@@ -287,13 +296,22 @@ class Store:
         self._keep()
         return self._as_registered(version)
 
+    def _with_attached(self, subject: str, schema: Stored) -> Stored:
+        entry = self._subjects.get(subject)
+        versions = [version for version in entry.versions if not version.deleted] if entry else []
+        latest = self._schemas[versions[-1].id].attached if versions else {}
+        return replace(schema, attached={**latest, **schema.attached})
+
     def _as_registered(self, version: Version) -> dict[str, Any]:
         """Return the response to a registration.
 
-        Like the response of Confluent's registry, the response does not contain the schema. If the response contained
-        the schema, a client that registered a Protobuf file as a descriptor would cache the text of the file.
+        Like the response of Confluent's registry, the response only contains a schema that has metadata or rules. If
+        the response contained each schema, a client that registered a Protobuf file as a descriptor would cache the
+        text of the file.
         """
-        return {"id": version.id, "version": version.version, "guid": self._schemas[version.id].guid()}
+        schema = self._schemas[version.id]
+        short = {"id": version.id, "version": version.version, "guid": schema.guid()}
+        return {**short, **self.describe(version.id)} if schema.attached else short
 
     def _id_of(self, schema: Stored, wanted: int | None) -> int:
         for schema_id, known in self._schemas.items():
@@ -315,7 +333,7 @@ class Store:
         """Return the version that a schema has in a subject, as the JSON object for a response."""
         self.versions(subject, deleted)
         schema, _ = self.parse(body, normalize or bool(self.config(subject).get("normalize")))
-        existing = self._find(subject, schema)
+        existing = self._find(subject, self._with_attached(subject, schema)) or self._find(subject, schema)
         if existing is None or (existing.deleted and not deleted):
             raise Rejected(40403, "Schema not found")
         return {"subject": subject, "version": existing.version, **self.describe(existing.id)}
