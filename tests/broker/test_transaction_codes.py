@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
 import klamm
-from klamm._klamm import error_codes
+from error_tables import CODES, documented
 from klamm.errors import KafkaError, TransactionAbortedError
 from klamm.testing import DevBroker
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "error-handling.md"
 VERSION_1 = ("AddPartitionsToTxn", "AddOffsetsToTxn")
-CODES = {name: retriable for code, name, retriable, _ in error_codes() if code}
-
-
-def documented(api):
-    """Return the documented action of klamm for each code, and the action for all other codes."""
-    section = PAGE.read_text(encoding="utf-8").split("\n## Transactions\n")[1].split("\n## ")[0]
-    rows = section.split(f"\n### {api}\n")[1].split("\n### ")[0].splitlines()
-    actions = {}
-    for row in rows:
-        if row.startswith(("| `", "| retriable", "| all")):
-            codes, action, *_ = (cell.strip() for cell in row.strip("|").split("|"))
-            actions |= dict.fromkeys(re.findall(r"`([A-Z_]+)`", codes) or [codes], action)
-    return actions
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +47,6 @@ def action_after(broker, api, code):
 )
 def test_each_error_code_of_a_transaction_has_its_documented_effect(api, brokers):
     broker = brokers[api in VERSION_1]
-    table = documented(api)
-    rest = table.pop("all other codes")
-    retriable = table.pop("retriable codes")
-    for code, is_retriable in CODES.items():
-        expected = table.get(code, retriable if is_retriable else rest)
-        assert (code, action_after(broker, api, code)) == (code, expected)
-    assert set(table) <= set(CODES)
+    table = documented("Transactions", api)
+    for code in CODES:
+        assert (code, action_after(broker, api, code)) == (code, table[code])
