@@ -269,6 +269,8 @@ class ProducerCore(ClientCore, Generic[_K_contra, _V_contra]):
         bootstrap_servers: Bootstrap | None = None,
         *,
         on_error: Callable[[Exception], object] | None = None,
+        on_delivery: Callable[[Pending[RecordMetadata]], object] | None = None,
+        delivery_interceptors: Sequence[Callable[[Pending[RecordMetadata]], object]] = [],
         **config: Unpack[ProducerConfig],
     ) -> Self: ...
     @classmethod

@@ -3,10 +3,10 @@
 A producer can have serializers, a partitioner function, interceptors and delivery callbacks. A consumer can have
 deserializers.
 
-A producer without hooks uses the core's `send` directly. A producer with hooks is an instance of a subclass from this
-file, and needs one more Python call for each record. `send_arrow` has no Python objects for records, so it bypasses the
-hooks. A consumer without deserializers and interceptors uses the core's methods directly. Deserializers do not run for Arrow columns,
-which contain bytes.
+A producer without hooks uses the core's `send` directly. The core also calls the delivery callbacks. A producer with
+other hooks is an instance of a subclass from this file, and needs one more Python call for each record. `send_arrow`
+has no Python objects for records, so it bypasses the hooks. A consumer without deserializers and interceptors uses the
+core's methods directly. Deserializers do not run for Arrow columns, which contain bytes.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class Hooks(NamedTuple):
     value_serializer: Serializer | None
     partitioner: Partitioner | None
     on_send: Sequence[Callable[[NewRecord], NewRecord]]
-    on_delivery: Sequence[Callable[[Pending[RecordMetadata]], object]]
+    on_delivery: Callable[[Pending[RecordMetadata]], object] | None
+    delivery_interceptors: Sequence[Callable[[Pending[RecordMetadata]], object]]
 
     @classmethod
     def of(
@@ -133,10 +134,13 @@ class Hooks(NamedTuple):
                 raise ArgumentError(f"an interceptor has to have on_send or on_delivery, and {each!r} has neither")
         on_send = [i.on_send for i in interceptors if hasattr(i, "on_send")]
         callbacks = [i.on_delivery for i in interceptors if hasattr(i, "on_delivery")]
-        if on_delivery is not None:
-            callbacks.append(on_delivery)
-        hooks = cls(key_serializer, value_serializer, partitioner, on_send, callbacks)
+        hooks = cls(key_serializer, value_serializer, partitioner, on_send, on_delivery, callbacks)
         return hooks if any(hooks) else None
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether a hook takes the record before the producer sends it."""
+        return any(self[:4])
 
     def prepared(self, record: NewRecord) -> NewRecord:
         """Pass a record through the interceptors and serializers, and return the result."""
@@ -174,12 +178,6 @@ class Hooks(NamedTuple):
             and is_record_serializer(serializer)
             and not serializer.is_prepared(value, record.topic, field)
         ]
-
-    def add_callbacks(self, delivery: Pending[RecordMetadata]) -> Pending[RecordMetadata]:
-        """Add the delivery callbacks to a delivery, and return the delivery."""
-        for on_delivery in self.on_delivery:
-            delivery.add_done_callback(on_delivery)
-        return delivery
 
 
 class RecordSerializer(Protocol):
@@ -243,7 +241,22 @@ class _Hooked:
             raise ArgumentError(f"the partitioner has to return an int, not {type(partition).__name__}") from None
 
 
-class _HookedProducer(_Hooked):
+class _ReportingProducer:
+    """The methods of a `Producer` whose only hooks are delivery callbacks."""
+
+    def send_many(
+        self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None = None, partition: int | None = None
+    ) -> None:
+        """Send many records, and call the hooks for each record; see `Producer.send_many`."""
+        for done, (value, key) in enumerate(_pairs(values, keys)):
+            try:
+                self.send_nowait(topic, value, key, partition)  # type: ignore[attr-defined]
+            except Exception as error:
+                _add_index(error, done)
+                raise
+
+
+class _HookedProducer(_Hooked, _ReportingProducer):
     """The methods of a `Producer` with hooks."""
 
     def _count(self, topic: str) -> int | None:
@@ -263,29 +276,11 @@ class _HookedProducer(_Hooked):
     def send(self, topic: str, *fields: Any, **named: Any) -> Pending[RecordMetadata]:
         """Send a record; see `Producer.send`."""
         record = self._prepared(_new_record("send", topic, fields, named))
-        return self._hooks.add_callbacks(super().send(*record))  # type: ignore[misc]
+        return super().send(*record)  # type: ignore[misc, no-any-return]
 
     def send_nowait(self, topic: str, *fields: Any, **named: Any) -> None:
-        """Send a record without a Delivery; see `Producer.send_nowait`.
-
-        If the producer has `on_delivery`, only `on_delivery` gets the error of the record.
-        """
-        record = self._prepared(_new_record("send_nowait", topic, fields, named))
-        if self._hooks.on_delivery:
-            self._hooks.add_callbacks(super().send(*record))  # type: ignore[misc]
-        else:
-            super().send_nowait(*record)  # type: ignore[misc]
-
-    def send_many(
-        self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None = None, partition: int | None = None
-    ) -> None:
-        """Send many records, and call the hooks for each record; see `Producer.send_many`."""
-        for done, (value, key) in enumerate(_pairs(values, keys)):
-            try:
-                self.send_nowait(topic, value, key, partition)
-            except Exception as error:
-                _add_index(error, done)
-                raise
+        """Send a record without a Delivery; see `Producer.send_nowait`."""
+        super().send_nowait(*self._prepared(_new_record("send_nowait", topic, fields, named)))  # type: ignore[misc]
 
 
 class _HookedAsyncProducer(_Hooked):
@@ -383,16 +378,10 @@ class _HookedAsyncProducer(_Hooked):
             record = self._with_partition(record, count)
         return record
 
-    def _try_send(self, *record: Any) -> Pending[RecordMetadata]:
-        return self._hooks.add_callbacks(super()._try_send(*record))  # type: ignore[misc]
-
     async def send_many(
         self, topic: str, values: Iterable[Any], keys: Iterable[Any] | None = None, partition: int | None = None
     ) -> None:
-        """Send many records, and call the hooks for each record; see `AsyncProducer.send_many`.
-
-        Only `on_delivery` gets the errors of the records.
-        """
+        """Send many records, and call the hooks for each record; see `AsyncProducer.send_many`."""
         if self._hooks.partitioner is not None and self._count(topic) is None:
             self._cache_count(topic, await self.partitions_for(topic))  # type: ignore[attr-defined]
         for done, (value, key) in enumerate(_pairs(values, keys)):
@@ -513,11 +502,11 @@ def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deser
 
 
 @cache
-def hooked(cls: Any) -> Any:
+def hooked(cls: Any, *, needs_records: bool = True) -> Any:
     """Return a subclass that calls hooks and has the same name as the given client class."""
     is_async = hasattr(cls, "__aenter__")
     if hasattr(cls, "send"):
-        methods: type = _HookedAsyncProducer if is_async else _HookedProducer
+        methods: type = _HookedAsyncProducer if is_async else _HookedProducer if needs_records else _ReportingProducer
     else:
         methods = _HookedAsyncConsumer if is_async else _HookedConsumer
     return type(cls.__name__, (methods, cls), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})

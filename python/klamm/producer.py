@@ -105,9 +105,17 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         else:
             partitioner = None
         hooks = Hooks.of(key_serializer, value_serializer, partitioner, on_delivery, interceptors)
-        kind: type[Self] = cls if hooks is None else hooked(cls)
-        self: Self = super().__new__(kind, bootstrap_servers, on_error=on_error, **config)
-        if hooks is not None:
+        if hooks is None:
+            self: Self = super().__new__(cls, bootstrap_servers, on_error=on_error, **config)
+        else:
+            self = super().__new__(
+                hooked(cls, needs_records=hooks.needs_records),
+                bootstrap_servers,
+                on_error=on_error,
+                on_delivery=hooks.on_delivery,
+                delivery_interceptors=hooks.delivery_interceptors,
+                **config,
+            )
             self._hooks = hooks
             self._counts = {}
         _open.add(self)

@@ -4,6 +4,7 @@
 
 use super::error::raise;
 use crate::client::{ErrorKind, Producer};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -45,6 +46,10 @@ impl Failures {
     /// Returns the failures since the last call.
     pub fn take(&self) -> Vec<(Py<PyAny>, u64)> {
         std::mem::take(&mut *self.kept())
+    }
+
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.on_error)
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<(Py<PyAny>, u64)>> {

@@ -42,6 +42,7 @@ mod rebalance;
 mod record;
 mod records;
 mod scram;
+mod send_rows;
 mod share_consumer;
 mod transaction;
 mod wait_source;

@@ -16,7 +16,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{Wake, Waker};
@@ -217,9 +217,14 @@ impl Pending {
 
     /// Notes that the program takes the result itself. `on_error`, `flush` and `close` then do not report a failure.
     fn note_taken(&self) {
-        if let Work::Delivery(_, _, is_taken) = &self.work {
+        if let (Work::Delivery(_, _, is_taken), false) = (&self.work, OBSERVES.get()) {
             is_taken.store(true, Relaxed);
         }
+    }
+
+    /// Calls a function with this object when the operation ends, or immediately if it has ended.
+    fn call_when_done(slf: &Bound<'_, Self>, callback: Py<PyAny>, observes: bool) {
+        slf.get().on_done(Arc::new(Callback { pending: slf.clone().unbind(), callback, observes }).into());
     }
 
     /// Returns the result for the program, if there is one.
@@ -333,7 +338,7 @@ impl Pending {
             return Err(arguments::of_type("callback", callback.bind(slf.py()), "a function", None));
         }
         this.note_taken();
-        this.on_done(Arc::new(Callback { pending: slf.clone().unbind(), callback }).into());
+        Self::call_when_done(slf, callback, false);
         Ok(())
     }
 
@@ -478,15 +483,48 @@ impl WaitSource for Py<Pending> {
     }
 }
 
-/// A function of `add_done_callback`.
+/// The functions that a producer calls with each completed delivery.
+pub(super) struct DeliveryCallbacks {
+    pub on_delivery: Option<Py<PyAny>>,
+    pub interceptors: Vec<Py<PyAny>>,
+}
+
+impl DeliveryCallbacks {
+    pub fn is_empty(&self) -> bool {
+        self.on_delivery.is_none() && self.interceptors.is_empty()
+    }
+
+    /// Adds the functions to a delivery.
+    #[inline]
+    pub fn add_to(&self, delivery: &Bound<'_, Pending>) {
+        for interceptor in &self.interceptors {
+            Pending::call_when_done(delivery, interceptor.clone_ref(delivery.py()), true);
+        }
+        if let Some(on_delivery) = &self.on_delivery {
+            delivery.get().note_taken();
+            Pending::call_when_done(delivery, on_delivery.clone_ref(delivery.py()), false);
+        }
+    }
+
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.interceptors.iter().try_for_each(|interceptor| visit.call(interceptor))?;
+        visit.call(&self.on_delivery)
+    }
+}
+
+/// A function of `add_done_callback`, `on_delivery` or an interceptor.
 struct Callback {
     pending: Py<Pending>,
     callback: Py<PyAny>,
+    /// Whether the function only observes the result. The program may still take the result.
+    observes: bool,
 }
 
 thread_local! {
     /// The callbacks of the batch whose deliveries this thread completes.
     static CALLBACKS: RefCell<Vec<Arc<Callback>>> = const { RefCell::new(Vec::new()) };
+    /// Whether this thread runs a function that only observes a result.
+    static OBSERVES: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Wake for Callback {
@@ -504,7 +542,10 @@ fn call_callbacks() {
     let callbacks = CALLBACKS.take();
     Python::attach(|py| {
         for each in callbacks {
-            if let Err(error) = each.callback.call1(py, (&each.pending,)) {
+            let outer = OBSERVES.replace(each.observes);
+            let result = each.callback.call1(py, (&each.pending,));
+            OBSERVES.set(outer);
+            if let Err(error) = result {
                 error.write_unraisable(py, Some(each.callback.bind(py)));
             }
         }

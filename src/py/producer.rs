@@ -5,7 +5,7 @@
 //! buffer is full, a call releases the GIL and waits for room, at most `max.block.ms`. Keys and values are copied once:
 //! from the caller's objects into the open batch of a partition.
 
-use super::arrow::{ArrowRows, RowCursor};
+use super::arrow::ArrowRows;
 use super::bytes_like::{BytesLike, Header, Headers, Items};
 use super::client::ClientCore;
 use super::commits::OffsetToCommit;
@@ -16,15 +16,13 @@ use super::event_loop;
 use super::failures::Failures;
 use super::login_mailbox;
 use super::loop_future::LoopFuture;
-use super::pending::{Pending, int_list};
+use super::pending::{DeliveryCallbacks, Pending, int_list};
+use super::send_rows::{SendStopReason, send_rows};
 use super::transaction::{BoundConsumers, ConsumerOffsets, GroupMetadata};
 use super::wait_source::BufferRoom;
 use super::{arguments, config};
-use crate::api::ErrorCode;
-use crate::arrow::{Invalid, Row};
-use crate::client::{
-    self, AnyClient, Appender, ClientType, Error, ErrorKind, NOW, NewRecord, PAUSE, TopicIndex, records_were, seconds,
-};
+use crate::client::{self, AnyClient, ClientType, Error, ErrorKind, NOW, NewRecord, PAUSE, records_were, seconds};
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::{Arc, PoisonError};
@@ -36,6 +34,7 @@ pub(super) struct ProducerCore {
     close_timeout: f64,
     default_close_timeout: f64,
     failures: Failures,
+    callbacks: DeliveryCallbacks,
     /// The consumers whose offsets the transactions commit.
     consumers: BoundConsumers,
 }
@@ -120,10 +119,14 @@ impl ProducerCore {
 #[pymethods]
 impl ProducerCore {
     #[new]
-    #[pyo3(signature = (bootstrap_servers=None, *, on_error=None, **config))]
+    #[pyo3(signature = (
+        bootstrap_servers=None, *, on_error=None, on_delivery=None, delivery_interceptors=Vec::new(), **config
+    ))]
     fn new(
         bootstrap_servers: Option<&Bound<'_, PyAny>>,
         on_error: Option<Py<PyAny>>,
+        on_delivery: Option<Py<PyAny>>,
+        delivery_interceptors: Vec<Py<PyAny>>,
         config: Option<&Bound<'_, PyDict>>,
         py: Python<'_>,
     ) -> PyResult<PyClassInitializer<Self>> {
@@ -142,15 +145,11 @@ impl ProducerCore {
         let close_timeout = config.close_timeout().as_secs_f64();
         let default_close_timeout = config.default_close_timeout().as_secs_f64();
         let failures = Failures::new(on_error);
+        let callbacks = DeliveryCallbacks { on_delivery, interceptors: delivery_interceptors };
         let base = ClientCore::new(client.clone(), "a producer", servers, log_target);
         let consumers = BoundConsumers::new(client.clone());
-        Ok(PyClassInitializer::from(base).add_subclass(Self {
-            client,
-            close_timeout,
-            default_close_timeout,
-            failures,
-            consumers,
-        }))
+        let core = Self { client, close_timeout, default_close_timeout, failures, callbacks, consumers };
+        Ok(PyClassInitializer::from(base).add_subclass(core))
     }
 
     /// Sends a record.
@@ -186,22 +185,22 @@ impl ProducerCore {
     ///     print(delivery.result(timeout=5).offset)
     // With `**unknown`, the error could suggest a name. But Python would then build a dict for each call with keywords.
     #[pyo3(signature = (topic, value=None, key=None, partition=None, timestamp_ms=None, headers=None))]
-    fn send(
+    fn send<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         #[pyo3(from_py_with = arguments::topic)] topic: &str,
-        value: Option<&Bound<'_, PyAny>>,
-        key: Option<&Bound<'_, PyAny>>,
+        value: Option<&Bound<'py, PyAny>>,
+        key: Option<&Bound<'py, PyAny>>,
         #[pyo3(from_py_with = arguments::partition)] partition: Option<i32>,
         #[pyo3(from_py_with = arguments::timestamp_ms)] timestamp_ms: Option<i64>,
         headers: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Pending> {
+    ) -> PyResult<Bound<'py, Pending>> {
         let (value, key, headers) = convert_arguments(value, key, headers)?;
         let headers = headers.parts();
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
         self.failures.before_send(py, &self.client)?;
         let pending = self.when_room(py, || self.client.send(topic, record()))?;
-        Ok(Pending::delivery(pending, self.client.clone()))
+        self.delivery(py, pending)
     }
 
     /// Sends a record without returning a Delivery, which is faster than `send()`.
@@ -245,27 +244,31 @@ impl ProducerCore {
         let headers = headers.parts();
         let record = || record(&value, &key, partition, timestamp_ms, &headers);
         self.failures.before_send(py, &self.client)?;
-        self.when_room(py, || self.client.send_nowait(topic, record()))
+        if self.callbacks.is_empty() {
+            return self.when_room(py, || self.client.send_nowait(topic, record()));
+        }
+        let pending = self.when_room(py, || self.client.send(topic, record()))?;
+        self.delivery(py, pending).map(drop)
     }
 
     /// Sends a record like `send`, but raises BufferFullError instead of waiting.
     #[pyo3(name = "_try_send", signature = (topic, value, key, partition, timestamp_ms, headers))]
-    fn try_send(
+    fn try_send<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         #[pyo3(from_py_with = arguments::topic)] topic: &str,
         value: Option<&Bound<'_, PyAny>>,
         key: Option<&Bound<'_, PyAny>>,
         #[pyo3(from_py_with = arguments::partition)] partition: Option<i32>,
         #[pyo3(from_py_with = arguments::timestamp_ms)] timestamp_ms: Option<i64>,
         headers: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Pending> {
+    ) -> PyResult<Bound<'py, Pending>> {
         let (value, key, headers) = convert_arguments(value, key, headers)?;
         let headers = headers.parts();
         let record = record(&value, &key, partition, timestamp_ms, &headers);
         self.failures.before_send(py, &self.client)?;
         let pending = self.client.send(topic, record)?;
-        Ok(Pending::delivery(pending, self.client.clone()))
+        self.delivery(py, pending)
     }
 
     /// Sends values from index `start` while there is room. Returns the index of the first value that was not sent.
@@ -310,7 +313,7 @@ impl ProducerCore {
         let rows = rows.get();
         let stopped = py.detach(|| {
             let mut cursor = rows.0.lock().unwrap_or_else(PoisonError::into_inner);
-            self.append_rows(topic, &mut cursor)
+            send_rows(&self.client, topic, &mut cursor)
         });
         match stopped {
             Ok(()) => Ok(true),
@@ -533,6 +536,11 @@ impl ProducerCore {
         Err(exception(py, "KafkaTimeoutError", &message, Some("increase the timeout, or call flush() first")))
     }
 
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.failures.traverse(&visit)?;
+        self.callbacks.traverse(&visit)
+    }
+
     /// Returns the number of records in flight or in the buffer, or 0 if the client is closed.
     #[pyo3(name = "_outstanding")]
     fn outstanding(&self) -> u64 {
@@ -548,6 +556,18 @@ impl ProducerCore {
     ) -> PyResult<Pending> {
         let pending = f(&self.client)?;
         Ok(Pending::empty(operation, self.any(), pending))
+    }
+
+    /// Returns the delivery of a record, with the callbacks of the producer.
+    #[inline]
+    fn delivery<'py>(
+        &self,
+        py: Python<'py>,
+        pending: client::Pending<client::RecordMetadata>,
+    ) -> PyResult<Bound<'py, Pending>> {
+        let delivery = Bound::new(py, Pending::delivery(pending, self.client.clone()))?;
+        self.callbacks.add_to(&delivery);
+        Ok(delivery)
     }
 
     /// Appends records under one lock while there is room. Returns the number of appended records, and whether the
@@ -571,103 +591,6 @@ impl ProducerCore {
             (sent, Ok(())) => Ok((sent, appender.is_ahead())),
             (sent, Err(e)) if e.kind() == ErrorKind::BufferFull => Ok((sent, true)),
             (_, Err(e)) => Err(e),
-        }
-    }
-
-    fn append_rows(&self, topic: Option<&str>, cursor: &mut RowCursor) -> Result<(), SendStopReason> {
-        // One batch at a time: Python code may compute the next one, and must not run under a lock.
-        while cursor.fill().map_err(SendStopReason::Data)? {
-            let Some((input, next)) = &mut cursor.current else { break };
-            let rows = *next..input.len().min(*next + CHUNK);
-            let headers = input.headers(rows.clone());
-            let mut appender = self.client.batch().map_err(SendStopReason::Client)?;
-            let fixed_topic = topic.map(|name| appender.topic(name)).transpose().map_err(SendStopReason::Client)?;
-            let mut run =
-                TopicRun { fixed_topic, topic: fixed_topic, records: Vec::with_capacity(rows.len()), sent: 0 };
-            let mut result = Ok(());
-            for (i, number) in rows.enumerate() {
-                let row = headers
-                    .get(i)
-                    .and_then(|headers| input.row(number, headers))
-                    .map_err(|why| SendStopReason::Data(why.into()));
-                result = row.and_then(|row| run.push(&mut appender, number, &row));
-                if result.is_err() {
-                    break;
-                }
-            }
-            // The rows before an invalid row are sent.
-            let sent = run.send(&mut appender);
-            *next += run.sent;
-            cursor.sent += run.sent;
-            sent.and(result).map_err(|stop| stop.at_row(*next))?;
-            if appender.is_ahead() {
-                return Err(SendStopReason::Full);
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Consecutive rows for the same topic.
-struct TopicRun<'a> {
-    /// The topic of all rows, if the caller named one.
-    fixed_topic: Option<TopicIndex>,
-    topic: Option<TopicIndex>,
-    records: Vec<NewRecord<'a>>,
-    /// The number of records sent.
-    sent: usize,
-}
-
-impl<'a> TopicRun<'a> {
-    #[inline]
-    fn push(&mut self, appender: &mut Appender<'_>, number: usize, row: &Row<'a>) -> Result<(), SendStopReason> {
-        let topic = match (self.fixed_topic, row.topic) {
-            (Some(topic), _) => topic,
-            (None, Some(name)) => appender.topic(name).map_err(SendStopReason::Client)?,
-            (None, None) => {
-                let why = format!("row {number}: there is no topic: neither an argument nor in the data");
-                return Err(SendStopReason::Data(why.into()));
-            }
-        };
-        if self.topic != Some(topic) {
-            self.send(appender)?;
-            self.topic = Some(topic);
-        }
-        let Row { partition, key, value, headers, .. } = *row;
-        let timestamp = row.timestamp.unwrap_or(NOW);
-        self.records.push(NewRecord { partition, timestamp, has_explicit_timestamp: false, key, value, headers });
-        Ok(())
-    }
-
-    fn send(&mut self, appender: &mut Appender<'_>) -> Result<(), SendStopReason> {
-        let Some(topic) = self.topic else { return Ok(()) };
-        let (sent, result) = appender.send_many(topic, &mut self.records);
-        self.records.clear();
-        self.sent += sent;
-        match result {
-            Err(e) if e.kind() == ErrorKind::BufferFull => Err(SendStopReason::Full),
-            result => result.map_err(SendStopReason::Client),
-        }
-    }
-}
-
-/// The reason why sending rows stopped early.
-enum SendStopReason {
-    Full,
-    Data(Invalid),
-    Client(Error),
-}
-
-impl SendStopReason {
-    /// Adds the row number to the error for a record that is too large. Other errors of a row already contain the row
-    /// number.
-    fn at_row(self, row: usize) -> Self {
-        match self {
-            Self::Client(e) if e.code() == Some(ErrorCode::MESSAGE_TOO_LARGE) => {
-                let message = format!("row {row}: {}", e.message());
-                Self::Client(e.with_message(message))
-            }
-            other => other,
         }
     }
 }

@@ -111,6 +111,23 @@ def test_flush_raises_the_failure_of_a_queued_record_that_no_task_awaits(refusin
     assert not logged
 
 
+@pytest.mark.parametrize("method", ["send", "send_nowait", "send_many"])
+def test_an_interceptor_does_not_take_the_failure(refusing, method):
+    class Observer:
+        def __init__(self):
+            self.failures = []
+
+        def on_delivery(self, delivery):
+            self.failures.append(delivery.exception())
+
+    observer = Observer()
+    with Producer(refusing.bootstrap_servers, interceptors=[observer]) as producer:
+        getattr(producer, method)("t", [b"v"] if method == "send_many" else b"v")
+        with pytest.raises(DeliveryError, match=FAILED):
+            producer.flush(20)
+    assert [type(failure) for failure in observer.failures] == [TopicAuthorizationFailedError]
+
+
 @pytest.mark.parametrize("when", ["next send", "flush"])
 def test_on_error_gets_the_failure_of_a_delivery_that_was_dropped(refusing, when):
     errors = []

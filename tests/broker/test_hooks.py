@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 import threading
+import weakref
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -307,3 +309,21 @@ def test_the_callbacks_of_a_batch_share_a_thread_state(broker, topic):
         # Without a call of the producer that waits, the I/O thread calls the callbacks.
         assert done.wait(30)
     assert max(counts) > 1
+
+
+@pytest.mark.parametrize("callback", ["on_delivery", "on_error"])
+def test_a_producer_that_its_callback_refers_to_is_collected(broker, topic, callback):
+    class Sender:
+        def __init__(self):
+            self.producer = klamm.Producer(broker.bootstrap_servers, **{callback: self.note})
+
+        def note(self, _):
+            pass
+
+    sender = Sender()
+    sender.producer.send(topic, b"v").result(20)
+    sender.producer.close()
+    producer = weakref.ref(sender.producer)
+    del sender
+    gc.collect()
+    assert producer() is None
