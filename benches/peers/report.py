@@ -20,6 +20,7 @@ RAW, PEER = "raw socket", "confluent-kafka"
 TITLES = {
     "produce-loop": "produce, one call per record",
     "produce-bulk": "produce in bulk",
+    "produce-callbacks": "produce, and take the result of each record",
     "consume-loop": "consume, touching each value",
     "consume-arrow": "consume to Arrow",
     "produce-tls": "produce over TLS, one call per record",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CASES = (
     "produce-loop",
     "produce-bulk",
+    "produce-callbacks",
     "consume-loop",
     "consume-arrow",
     *TLS,

@@ -85,6 +85,27 @@ def produce_rarely_polling(job: Job, load: Load, meter: Meter) -> int:
     return produce(job, load, meter, polls=False)
 
 
+def produce_with_callbacks(job: Job, load: Load, meter: Meter) -> int:
+    producer = open_producer(job, load)
+    send, poll, topic = producer.produce, producer.poll, job.topic
+    delivered = 0
+
+    def count(error: confluent_kafka.KafkaError | None, message: confluent_kafka.Message) -> None:
+        nonlocal delivered
+        delivered += error is None
+
+    with meter:
+        for _ in range(job.passes):
+            for key, value in load.pairs:
+                try:
+                    send(topic, value, key, on_delivery=count)
+                except BufferError:
+                    wait_for_room(producer, lambda: send(topic, value, key, on_delivery=count))  # noqa: B023 (called at once)
+                poll(0)
+        producer.flush(WAIT_S)
+    return delivered
+
+
 def produce_batch(job: Job, load: Load, meter: Meter) -> int:
     producer = open_producer(job, load)
     messages = [{"key": key, "value": value} for key, value in load.pairs]
@@ -229,6 +250,7 @@ def latency_asyncio(job: Job, load: Load, turns: Turns) -> None:
 CASES = {
     "produce-loop": {"produce, poll(0)": produce, "produce, poll(0) per 10,000": produce_rarely_polling},
     "produce-bulk": {"produce_batch": produce_batch},
+    "produce-callbacks": {"on_delivery, poll(0)": produce_with_callbacks},
     "consume-loop": {"consume": consume},
     "consume-arrow": {"consume, pa.array": consume_arrow},
     "produce-tls": {"produce, poll(0) per 10,000": produce_rarely_polling},

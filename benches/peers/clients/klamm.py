@@ -61,6 +61,54 @@ def produce(job: Job, load: Load, meter: Meter) -> int:
     return job.records
 
 
+def produce_with_on_delivery(job: Job, load: Load, meter: Meter) -> int:
+    delivered = 0
+
+    def count(delivery: klamm.Delivery[klamm.RecordMetadata]) -> None:
+        nonlocal delivered
+        delivered += delivery.exception() is None
+
+    with klamm.Producer(job.bootstrap, on_delivery=count, **producer_settings(job)) as producer:
+        send, topic = producer.send_nowait, job.topic
+        for partition in range(workload.PARTITIONS):
+            send(topic, load.values[0], load.keys[0], partition)
+        producer.flush(WAIT_S)
+        with meter:
+            for _ in range(job.passes):
+                for key, value in load.pairs:
+                    send(topic, value, key)
+            producer.flush(WAIT_S)
+    return delivered - workload.PARTITIONS
+
+
+def produce_with_done_callbacks(job: Job, load: Load, meter: Meter) -> int:
+    delivered = 0
+
+    def count(delivery: klamm.Delivery[klamm.RecordMetadata]) -> None:
+        nonlocal delivered
+        delivered += delivery.exception() is None
+
+    with open_producer(job, load) as producer:
+        send, topic = producer.send, job.topic
+        with meter:
+            for _ in range(job.passes):
+                for key, value in load.pairs:
+                    send(topic, value, key).add_done_callback(count)
+            producer.flush(WAIT_S)
+    return delivered
+
+
+def produce_with_results(job: Job, load: Load, meter: Meter) -> int:
+    with open_producer(job, load) as producer:
+        send, topic = producer.send, job.topic
+        with meter:
+            for _ in range(job.passes):
+                deliveries = [send(topic, value, key) for key, value in load.pairs]
+                for delivery in deliveries:
+                    delivery.result(WAIT_S)
+    return job.records
+
+
 def produce_asyncio(job: Job, load: Load, meter: Meter) -> int:
     async def run() -> None:
         async with klamm.AsyncProducer(job.bootstrap, **producer_settings(job)) as producer:
@@ -196,6 +244,11 @@ def latency_asyncio(job: Job, load: Load, turns: Turns) -> None:
 CASES = {
     "produce-loop": {"send_nowait": produce, "asyncio send_nowait": produce_asyncio},
     "produce-bulk": {"send_many": produce_many, "send_arrow": produce_arrow},
+    "produce-callbacks": {
+        "on_delivery": produce_with_on_delivery,
+        "add_done_callback": produce_with_done_callbacks,
+        "result() per 10,000": produce_with_results,
+    },
     "consume-loop": {"for record in consumer": consume},
     "consume-arrow": {"arrow": consume_arrow},
     "produce-tls": {"send_nowait": produce},
