@@ -238,3 +238,21 @@ def test_credentials_are_not_shown(kafka, topic, capfd):
     out = "".join(capfd.readouterr())
     for text in (shown, out, "".join(traceback.format_exception(raised.value))):
         assert secret not in text
+
+
+def test_values_with_rules_are_neither_read_nor_written(dev, topic, spark):
+    rules = {"domainRules": [{"name": "secret", "kind": "TRANSFORM", "type": "ENCRYPT", "mode": "WRITEREAD"}]}
+    schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+    dev.create(topic)
+    with DevRegistry() as one, SchemaRegistry(one.url) as registry:
+        registry.register(f"{topic}-value", Schema(json.dumps(schema), rule_set=rules))
+        given, rows = options(registry, topic), spark.sql("select 7L id")
+        write = {"topic": topic, "value.schema": "latest", **given}
+        del write["subscribe"]
+        with pytest.raises(Exception, match="rule 'secret' of type ENCRYPT"):
+            dev.write(rows, **write)
+        with pytest.raises(Exception, match="rule 'secret' of type ENCRYPT"):
+            dev.read(**given)
+        ignored = {"schema.registry.rules": "ignore"}
+        dev.write(rows, **write, **ignored)
+        assert dev.read(**given, **ignored, flatten="true").first().id == 7

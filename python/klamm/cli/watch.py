@@ -30,7 +30,7 @@ CONNECT_SECONDS = 0.3
 PAUSE = 1.0
 DEFAULT_PORT = 9092
 FRAME = 0.1
-SHOWN = {"klamm.network", "klamm.group", "klamm.consumer", "klamm.share"}
+SHOWN = {"klamm.network", "klamm.group", "klamm.consumer", "klamm.share", "klamm.registry"}
 """The loggers whose warnings are printed.
 
 For warnings of all other loggers, the command itself fails with the logged error.

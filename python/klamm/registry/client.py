@@ -7,6 +7,7 @@ which are in other modules, call the methods of `_Registry` whose names start wi
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncSchemaRegistry", "SchemaRegistry"]
 
+_log = logging.getLogger("klamm.registry")
 _MAX_REFERENCES = 1000
 """Maximum number of schemas that one schema can reference, directly and indirectly."""
 
@@ -40,6 +42,7 @@ class _Registry(Requests):
     def __init__(self, url: RegistryUrl | None = None, **config: Unpack[RegistryConfig]) -> None:
         super().__init__(Settings.of(url, config))
         self._cache = Cache(self._settings.cache_capacity)
+        self._has_warned = False
 
     def __repr__(self) -> str:
         name = type(self).__name__
@@ -53,6 +56,12 @@ class _Registry(Requests):
     def clear_cache(self) -> None:
         """Remove all schemas from the cache, so that the next calls request schemas from the registry again."""
         self._cache.clear()
+
+    def _warn_of_rules(self, rule: str, schema_id: int | str | None) -> None:
+        """Log once that the client ignores the rules of schemas."""
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning("ignoring the rules of schemas, because rules=ignore: schema %s has the %s", schema_id, rule)
 
     async def _cached(self, key: tuple[Any, ...], fetch: Any, lifetime: float | None = None) -> Any:
         known = self._cache.get(key)

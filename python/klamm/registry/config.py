@@ -51,6 +51,7 @@ class RegistryConfig(TypedDict, total=False):
     proxy: str
     retries_max_wait_ms: int
     retries_wait_ms: int
+    rules: str
     ssl_ca_location: str
     ssl_certificate_location: str
     ssl_key_location: str
@@ -89,6 +90,7 @@ class Settings:
         headers: Headers of every request.
         token: Configuration of the token endpoint, or None.
         token_provider: Function that returns a token, or None.
+        ignores_rules: Whether values of schemas with rules are written and read without their rules.
         verify: Argument for the HTTP library: an SSL context, or True for the CA certificates of the system.
     """
 
@@ -104,6 +106,7 @@ class Settings:
     retries_max_wait: float
     cache_capacity: int
     cache_latest_ttl: float | None
+    ignores_rules: bool
 
     @classmethod
     def of(cls, url: RegistryUrl | None, named: Mapping[str, Any]) -> Settings:
@@ -130,6 +133,7 @@ class Settings:
             retries_max_wait=(numbers["retries.max.wait.ms"] or 0) / 1000,
             cache_capacity=int(numbers["cache.capacity"] or 0),
             cache_latest_ttl=numbers["cache.latest.ttl.sec"],
+            ignores_rules=_ignores_rules(config.get("rules", "refuse")),
         )
 
 
@@ -166,6 +170,12 @@ def _number(key: str, value: Any, least: float) -> float | None:
     if not least <= number < float("inf"):
         raise ConfigError(f"{key} cannot be {value!r}", hint=f"the minimum is {least}")
     return number
+
+
+def _ignores_rules(given: str) -> bool:
+    if given not in ("refuse", "ignore"):
+        raise ConfigError(f"rules cannot be {given!r}", hint="allowed: refuse, ignore")
+    return given == "ignore"
 
 
 def _urls(given: Any) -> tuple[tuple[str, ...], str | None]:

@@ -19,6 +19,7 @@ from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
 from klamm.registry.convert import converter
 from klamm.registry.errors import SchemaError
 from klamm.registry.framing import FRAMINGS, HEADERS, read, written
+from klamm.registry.rules import check_rules
 from klamm.registry.schema import RegisteredSchema
 from klamm.registry.subjects import check_strategy, subject_of
 from klamm.waiting import run
@@ -213,8 +214,11 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         topic, field, kind = key
         schema, name = await self._own_schema(kind, value, topic)
         registry, until = self.registry, None
+        if schema is not None:
+            check_rules(registry, schema, "write")
         if self._schema_id is not None:
             registered = await registry._get_by_id(self._schema_id)
+            check_rules(registry, registered.schema, "write", registered.id)
             parsed = await self._parsed(registered)
             subject = self._subject(topic, field, name or self._record_name(parsed))
         else:
@@ -229,6 +233,8 @@ class BaseSerializer(_Serde, Generic[T_contra]):
                 registered = await registry._register(subject, schema, self._normalize)
             else:
                 registered = await registry._lookup(subject, schema, self._normalize, False)
+            # The registry can add the rules of the subject to a schema.
+            check_rules(registry, registered.schema, "write", registered.id)
             # The registry can return the schema in another form. The application's own schema takes precedence.
             mine = registered if self._uses_latest or schema is None else RegisteredSchema(schema, registered.id)
             parsed = await self._parsed(mine)
@@ -288,6 +294,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
         self._writers: dict[Any, Any] = {}
         self._latest: dict[str, tuple[Any, float | None]] = {}
         self._failures: dict[Any, KafkaError] = {}
+        self._schemas: dict[Any, Schema] = {}
 
     def __call__(self, data: bytes) -> T_co:
         """Deserialize bytes without a topic and headers."""
@@ -321,6 +328,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
                 if reader is None:
                     self._raise_failure(subject)
                     reader = self._now(self._find_latest(subject))
+                self._check_migration(frame.schema, subject)
             plain = self._decode(writer, reader, data, frame)
             return plain if self._convert is None else self._convert(plain)  # type: ignore[no-any-return]
         except SchemaError as error:
@@ -408,15 +416,28 @@ class BaseDeserializer(_Serde, Generic[T_co]):
             )
         registry = self.registry
         schema = await (registry._get_by_guid(key) if isinstance(key, str) else registry._get_by_id(key))
-        writer = self._writers[key] = await self._parsed(schema)
+        check_rules(registry, schema.schema, "read", key)
+        writer = await self._parsed(schema)
+        self._schemas[key] = schema.schema
+        self._writers[key] = writer
         return writer
+
+    def _check_migration(self, key: Any, subject: str) -> None:
+        """Refuse to convert a value to the latest version if one of the two schemas has migration rules."""
+        writer, reader = self._schemas.get(key), self._schemas[subject]
+        if writer is not None and writer.text != reader.text:
+            for schema in (writer, reader):
+                check_rules(self.registry, schema, "migrate", key)
 
     def _known_latest(self, subject: str) -> Any:
         reader, until = self._latest.get(subject, (None, None))
         return None if until is not None and time.monotonic() >= until else reader
 
     async def _find_latest(self, subject: str) -> Any:
-        reader = await self._parsed(await self.registry._cached_latest(subject))
+        latest = await self.registry._cached_latest(subject)
+        check_rules(self.registry, latest.schema, "read", latest.id)
+        reader = await self._parsed(latest)
+        self._schemas[subject] = latest.schema
         lifetime = self.registry._settings.cache_latest_ttl
         self._latest[subject] = reader, None if lifetime is None else time.monotonic() + lifetime
         return reader

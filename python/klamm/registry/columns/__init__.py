@@ -22,6 +22,7 @@ from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
 from klamm.registry.columns import json_types, new_fields
 from klamm.registry.errors import SchemaError, SchemaNotFoundError
 from klamm.registry.framing import read
+from klamm.registry.rules import check_rules
 from klamm.registry.schema import Schema
 from klamm.registry.subjects import check_strategy, subject_of
 from klamm.waiting import run
@@ -296,6 +297,7 @@ class _Column:
         self._id_bytes, self._is_framed, self._has_indexes = id_bytes, registry is not None, kind == "protobuf"
         self._decoder: ColumnDecoder | None = None
         self._reader: Any = None
+        self._reader_schema: Schema | None = None
         self._topics: set[str] = set()
         self._failed: dict[bytes, KafkaError] = {}
         self._versions = dict(versions)
@@ -432,6 +434,7 @@ class _Column:
             schema = await self._registry._get_by_guid(frame.schema)  # noqa: SLF001
         else:
             schema = await self._registry._get_by_id(frame.schema)  # noqa: SLF001
+        check_rules(self._registry, schema.schema, "read", frame.schema)
         if schema.schema.type != FORMATS[self._kind]:
             raise SchemaError(
                 f"the schema is of type {schema.schema.type}, not {FORMATS[self._kind]}", schema_id=frame.schema
@@ -454,7 +457,11 @@ class _Column:
         schema = await self._schema(topic, None if prefix is None else await self._named(prefix))
         if schema.type != FORMATS[self._kind]:
             raise SchemaError(f"the {self.name} schema is of type {schema.type}, not {FORMATS[self._kind]}")
-        references = {} if self._registry is None else await self._registry._resolve(schema)  # noqa: SLF001
+        references = {}
+        if self._registry is not None:
+            check_rules(self._registry, schema, "read")
+            references = await self._registry._resolve(schema)  # noqa: SLF001
+        self._reader_schema = schema
         return await self._reader_of(schema, references, prefix)
 
     async def _named(self, prefix: bytes) -> str | None:
@@ -554,6 +561,7 @@ class _Column:
     async def _plan(self, prefix: bytes) -> list[Any]:
         """Look up the schema that a record's framing names, and create the plan for this schema."""
         registered = await self._registered(prefix)
+        self._check_migration(registered)
         try:
             plan, new = await self._plan_and_new_field(registered, prefix)
         except SchemaError as error:
@@ -573,6 +581,14 @@ class _Column:
                 schema_id=registered.id,
             )
         return plan
+
+    def _check_migration(self, registered: RegisteredSchema) -> None:
+        """Refuse to convert values to another version of their subject if one of the versions has migration rules."""
+        reader = self._reader_schema if self._versions else None
+        if reader is not None and reader.text != registered.schema.text:
+            assert self._registry is not None  # noqa: S101 - only framed columns have registered schemas
+            for schema in (registered.schema, reader):
+                check_rules(self._registry, schema, "migrate", registered.id)
 
     async def _plan_and_new_field(self, registered: RegisteredSchema, prefix: bytes) -> tuple[list[Any], str | None]:
         """Return the plan for a writer's schema, and the first field that only the writer has."""

@@ -20,6 +20,7 @@ from klamm.registry.columns.avro import Avro, check_depth, encoded, kind_of, log
 from klamm.registry.columns.derive import derived
 from klamm.registry.errors import SchemaError
 from klamm.registry.framing import written
+from klamm.registry.rules import check_rules
 from klamm.registry.schema import Schema
 from klamm.registry.subjects import check_strategy, subject_of
 from klamm.waiting import run
@@ -155,10 +156,13 @@ class _Encoder:
                 raise ConfigError(f"the subject of {given!r} is not known with this strategy", hint="pass the schema")
             name = await self._record_name(given)
         subject = subject_of(self._strategy, self._topic, self.name, name)
+        if isinstance(given, Schema):
+            check_rules(self._registry, given, "write")
         if is_registered:
             registered = await self._registry._get_version(subject, given)  # noqa: SLF001
         else:
             registered = await self._registry._register(subject, given, False)  # noqa: SLF001
+        check_rules(self._registry, registered.schema, "write", registered.id)
         schema = registered.schema if is_registered else given
         if schema.type != FORMATS[self._kind]:
             raise SchemaError(
