@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import uuid
 
+from pyspark.sql import Row
+
 from klamm.spark.progress import ProgressLog, measured, source_metrics
 
 KLAMM = {
     "startOffset": '{"t": {"0": 5, "1": 0}}',
     "endOffset": '{"t": {"0": 25, "1": 0}}',
     "latestOffset": '{"t": {"0": 30, "1": 3, "2": 4}}',
+    "numInputRows": 20,
 }
-RATE = {"startOffset": "4", "endOffset": "9", "latestOffset": "11"}
-FILES = {"startOffset": None, "endOffset": '{"logOffset": 1}', "latestOffset": '{"logOffset": 2}'}
+RATE = {"startOffset": "4", "endOffset": "9", "latestOffset": "11", "numInputRows": 5}
+FILES = {"startOffset": None, "endOffset": '{"logOffset": 1}', "latestOffset": '{"logOffset": 2}', "numInputRows": 1}
 
 
 def report(**fields):
@@ -24,7 +27,6 @@ def report(**fields):
         "name": None,
         "batchId": 7,
         "batchDuration": 1500,
-        "numInputRows": 20,
         "observedMetrics": {"klamm": {"records": 20, "bytes": 2000}},
         "sources": [KLAMM],
         "stateOperators": [{"numRowsDroppedByWatermark": 2}, {"numRowsDroppedByWatermark": 1}],
@@ -43,6 +45,13 @@ def test_a_report_becomes_a_row():
         "lag": 5 + 3 + 4,  # a new partition counts from its beginning
         "late": 3,
     }
+
+
+def test_a_report_of_spark_connect_has_the_same_numbers():
+    fields = [{"name": name, "type": "long", "nullable": False, "metadata": {}} for name in ("records", "bytes")]
+    seen = Row(values=[20, 2000], schema={"type": "struct", "fields": fields})
+    assert measured(report(numInputRows=None, observedMetrics={"klamm": seen})) == measured(report())
+    assert measured(report(sources=[KLAMM, RATE, FILES]))["records"] == 26
 
 
 def test_lag_comes_from_the_sources_that_report_it():

@@ -14,8 +14,6 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
 from klamm.errors import ConfigError
 from klamm.spark import clients
 from klamm.spark.options import write_options
@@ -142,6 +140,10 @@ class _ForeachBatch:
 
 def _query_and_run(frame: DataFrame) -> tuple[str | None, str | None]:
     """Return the ID of the query that calls `foreachBatch`, and the ID of its run. An ID is None if Spark lacks it."""
+    try:
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+    except ModuleNotFoundError:  # pyspark-client has only Spark Connect
+        return None, None
     if not isinstance(frame, ClassicDataFrame):
         return None, None
     context = frame.sparkSession.sparkContext

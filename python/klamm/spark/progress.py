@@ -68,13 +68,15 @@ def measured(report: Mapping[str, Any]) -> dict[str, Any]:
         source reports how far its topics reach, as before Spark 4.2. `late` is the number of rows that the watermark dropped.
     """
     seen = report["observedMetrics"].get(OBSERVATION)
+    if seen is not None and "schema" in seen:  # Spark Connect
+        seen = dict(zip((each["name"] for each in seen["schema"]["fields"]), seen["values"], strict=True))
     return {
         "time": report["timestamp"],
         "query": report["name"] or str(report["id"]),
         "run": str(report["runId"]),
         "batch": report["batchId"],
         "seconds": report["batchDuration"] / 1000,
-        "records": report["numInputRows"],
+        "records": sum(source["numInputRows"] for source in report["sources"]),  # Spark Connect reports no total
         "bytes": None if seen is None else seen["bytes"],
         "lag": _lag(report),
         "late": sum(operator["numRowsDroppedByWatermark"] for operator in report["stateOperators"]),
