@@ -160,13 +160,14 @@ class Hooks(NamedTuple):
     def serialized(self, record: NewRecord) -> NewRecord:
         """Serialize the key and value of a record, and return the result. A key or value of `None` stays `None`."""
         value, key = record.value, record.key
-        added: list[tuple[str, bytes | None]] = []
+        changes_headers = is_record_serializer(self.value_serializer) or is_record_serializer(self.key_serializer)
+        headers = header_pairs(record.headers) if changes_headers else []
         if self.value_serializer is not None and value is not None:
-            value = _serialized(self.value_serializer, value, record.topic, "value", added)
+            value = _serialized(self.value_serializer, value, record.topic, "value", headers)
         if self.key_serializer is not None and key is not None:
-            key = _serialized(self.key_serializer, key, record.topic, "key", added)
+            key = _serialized(self.key_serializer, key, record.topic, "key", headers)
         record = record._replace(value=value, key=key)
-        return record._replace(headers=[*header_pairs(record.headers), *added]) if added else record
+        return record._replace(headers=headers) if changes_headers else record
 
     def unprepared(self, record: NewRecord) -> list[Callable[[], Awaitable[None]]]:
         """Return the coroutine functions that must run before the producer can serialize a record on an event loop."""
@@ -181,7 +182,7 @@ class Hooks(NamedTuple):
 
 
 class RecordSerializer(Protocol):
-    """A serializer that also takes the topic and can add headers, such as the serializers of `klamm.registry`."""
+    """A serializer that also takes the topic, and can change the headers, such as the serializers of `klamm.registry`."""
 
     def serialize(self, value: Any, topic: str, field: Any, headers: list[tuple[str, bytes | None]]) -> Buffer:
         """Return the bytes of a key or value."""

@@ -174,6 +174,8 @@ def _remember(client: SchemaRegistry, key: int | str | bytes, schema: Schema) ->
 
 def writing(args: argparse.Namespace, parse: Parse) -> Parse:
     """Return a function that parses lines into records, and then encodes the keys and values that have a schema."""
+    from klamm.registry.framing import without_framing
+
     encoders: dict[str, _Encoder] = {}
     for field, schema in zip(FIELDS, (args.key_schema, args.schema), strict=True):
         kind = getattr(args, f"{field}_format")
@@ -192,7 +194,16 @@ def writing(args: argparse.Namespace, parse: Parse) -> Parse:
         if isinstance(found, Batch):
             keys = None if found.keys is None else [encode("key", key) for key in found.keys]
             return Batch([encode("value", value) for value in found.values], keys)
-        return [replace(each, key=encode("key", each.key), value=encode("value", each.value)) for each in found]
+        return [
+            replace(each, key=encode("key", each.key), value=encode("value", each.value), headers=kept(each.headers))
+            for each in found
+        ]
+
+    def kept(headers: Any) -> Any:
+        """Return the headers without those that contain the schema ID of an earlier key or value."""
+        for field in encoders:
+            headers = without_framing(headers, field)
+        return headers
 
     return parsed
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import struct
 import uuid
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from klamm.registry.errors import SchemaError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import TypeAlias
 
 Framing: TypeAlias = "Literal['id', 'guid', 'header_id', 'header_guid', 'apicurio', 'single_object']"
@@ -65,6 +66,35 @@ def read(data: bytes, header: bytes | None, *, id_bytes: int = 4, has_indexes: b
     if has_indexes:
         indexes, at = _read_indexes(source, at)
     return Frame(schema, at if header is None else 0, indexes)
+
+
+def frames(data: bytes, header: bytes | None, *, id_bytes: int, has_indexes: bool, is_avro: bool) -> list[Frame]:
+    """Return the framings that a key or value can have, with the most likely first.
+
+    A value with a framing of its own can have the header of an earlier value, if a program copied the headers of a
+    record. Only an Avro value can start with the bytes of a framing and still have none: JSON text and Protobuf messages
+    never start with 0 or 1.
+
+    Raises:
+        SchemaError: The key or value has no valid framing.
+    """
+    if header is None or data[:1] not in (b"\x00", b"\x01"):
+        return [read(data, header, id_bytes=id_bytes, has_indexes=has_indexes)]
+    found, error = [], None
+    for source in (header, None) if is_avro else (None, header):
+        try:
+            found.append(read(data, source, id_bytes=id_bytes, has_indexes=has_indexes))
+        except SchemaError as failed:
+            error = error or failed
+    if error is not None and not found:
+        raise error
+    return found if is_avro else found[:1]
+
+
+def without_framing(headers: Iterable[Any], field: str) -> list[Any]:
+    """Return the headers of a record without the header that contains the schema ID of its key or value."""
+    name = HEADERS[field]
+    return [each for each in headers if not (isinstance(each, (tuple, list)) and each and each[0] == name)]
 
 
 def _schema(source: bytes, id_bytes: int, where: str) -> tuple[int | str | bytes, int]:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import copy
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from klamm.errors import ArgumentError, ConfigError, KafkaError
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
 from klamm.registry.convert import converter
-from klamm.registry.errors import SchemaError
-from klamm.registry.framing import FRAMINGS, HEADERS, read, written
+from klamm.registry.errors import SchemaError, SchemaNotFoundError
+from klamm.registry.framing import FRAMINGS, HEADERS, frames, without_framing, written
 from klamm.registry.rules import check_rules
 from klamm.registry.schema import RegisteredSchema
 from klamm.registry.subjects import check_strategy, subject_of
@@ -157,7 +158,8 @@ class BaseSerializer(_Serde, Generic[T_contra]):
             value: The value.
             topic: Topic of the record.
             field: "key" or "value".
-            headers: Headers of the record. A serializer with the framing "header_id" or "header_guid" appends a header.
+            headers: Headers of the record. The serializer removes the header with the schema ID of an earlier value. With
+                the framing "header_id" or "header_guid", it appends a new header.
 
         Returns:
             The bytes of the key or value in the record.
@@ -175,6 +177,8 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         except SchemaError as error:
             error.schema_id, error.subject = target.schema_id, target.subject
             raise
+        if headers:
+            headers[:] = without_framing(headers, field)
         if not self._framing.startswith("header"):
             return target.prefix + payload
         if headers is None:
@@ -315,7 +319,16 @@ class BaseDeserializer(_Serde, Generic[T_co]):
             SchemaError: The bytes are damaged, or do not fit their schema.
             SchemaRegistryError: The registry does not have the schema, or failed.
         """
-        frame = self._frame(data, field, headers)
+        first, *others = self._frames(data, field, headers)
+        try:
+            return self._deserialized(data, first, topic, field)
+        except (SchemaError, SchemaNotFoundError):
+            for frame in others:
+                with suppress(SchemaError, SchemaNotFoundError):
+                    return self._deserialized(data, frame, topic, field)
+            raise
+
+    def _deserialized(self, data: bytes, frame: Frame, topic: str | None, field: Field) -> T_co:
         try:
             writer = self._writers.get(frame.schema)
             if writer is None:
@@ -349,7 +362,15 @@ class BaseDeserializer(_Serde, Generic[T_co]):
 
         The arguments are the same as for `deserialize`.
         """
-        frame = self._frame(data, field, headers)
+        *others, last = self._frames(data, field, headers)
+        for frame in others:
+            with suppress(SchemaError, SchemaNotFoundError):
+                await self._prepare(frame, topic, field)
+                self._deserialized(data, frame, topic, field)
+                return
+        await self._prepare(last, topic, field)
+
+    async def _prepare(self, frame: Frame, topic: str | None, field: Field) -> None:
         writer = self._writers.get(frame.schema)
         if writer is None:
             writer = await self._prepared(frame.schema, lambda: self._find_writer(frame))
@@ -387,24 +408,38 @@ class BaseDeserializer(_Serde, Generic[T_co]):
         For damaged bytes, return None.
         """
         try:
-            frame = self._frame(data, field, headers)
-            writer = self._writers.get(frame.schema)
-            if writer is None:
-                return frame.schema
-            if not self._uses_latest:
-                return None
-            subject = subject_of(self._strategy, topic, field, self._record_name(writer, frame))
+            *others, last = self._frames(data, field, headers)
+            for frame in others:
+                missing = self._missing_of(frame, topic, field)
+                if missing is not None and frame.schema not in self._failures:
+                    return missing
+                with suppress(SchemaError, SchemaNotFoundError):
+                    self._deserialized(data, frame, topic, field)
+                    return None
+            return self._missing_of(last, topic, field)
         except KafkaError:
             return None
+
+    def _missing_of(self, frame: Frame, topic: str | None, field: Field) -> int | str | bytes | None:
+        writer = self._writers.get(frame.schema)
+        if writer is None:
+            return frame.schema
+        if not self._uses_latest:
+            return None
+        subject = subject_of(self._strategy, topic, field, self._record_name(writer, frame))
         return subject if self._known_latest(subject) is None else None
 
-    def _frame(self, data: bytes, field: Field, headers: Headers) -> Frame:
+    def _frames(self, data: bytes, field: Field, headers: Headers) -> list[Frame]:
+        """Return the framings that a key or value can have. If it cannot be decoded with the first, try the next."""
         header = None
         if headers:
             name = HEADERS[field]
             pairs = headers.items() if hasattr(headers, "items") else headers
-            header = next((value for key, value in pairs if key == name and value is not None), None)
-        return read(data, header, id_bytes=self._id_bytes, has_indexes=self._has_indexes)
+            for key, value in pairs:
+                if key == name and value is not None:
+                    header = value  # the last header of a name counts, as in Java
+        is_avro = self.schema_type == "AVRO"
+        return frames(data, header, id_bytes=self._id_bytes, has_indexes=self._has_indexes, is_avro=is_avro)
 
     async def _find_writer(self, frame: Frame) -> Any:
         key = frame.schema

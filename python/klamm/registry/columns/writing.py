@@ -19,7 +19,7 @@ from klamm.registry.columns import FORMATS
 from klamm.registry.columns.avro import Avro, check_depth, encoded, kind_of, logical_of
 from klamm.registry.columns.derive import derived
 from klamm.registry.errors import SchemaError
-from klamm.registry.framing import written
+from klamm.registry.framing import HEADERS, written
 from klamm.registry.rules import check_rules
 from klamm.registry.schema import Schema
 from klamm.registry.subjects import check_strategy, subject_of
@@ -99,6 +99,8 @@ class TypedRows:
                 for encoder in self._encoders:
                     if encoder.name in columns:
                         columns[encoder.name] = encoder.encode(columns[encoder.name])
+                        if "headers" in columns:
+                            columns["headers"] = _without_framing(columns["headers"], encoder.name)
                 yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
         finally:
             if self._owned is not None:
@@ -117,6 +119,28 @@ class TypedRows:
         fields = [field for field in batch.schema if field.name not in _RECORD]
         value = pa.StructArray.from_arrays([columns[f.name] for f in fields], fields=fields)
         return {**{name: column for name, column in columns.items() if name in _RECORD}, "value": value}
+
+
+def _without_framing(headers: pa.Array, field: Field) -> pa.Array:
+    """Return the column `headers` without the headers that contain the schema ID of an earlier key or value."""
+    import pyarrow.compute as pc  # takes 0.1 s to import
+
+    if pa.types.is_map(headers.type):
+        keys = headers.keys
+    elif _is_list(headers.type) and pa.types.is_struct(headers.type.value_type):
+        keys = pc.struct_field(headers.flatten(), [0])
+    else:
+        return headers  # `send_arrow` raises the error
+    name = HEADERS[field].encode()
+    if not pc.any(pc.equal(keys.cast(pa.binary()), name)).as_py():
+        return headers
+    kept = [row and [each for each in row if _key(each) != name] for row in headers.to_pylist()]
+    return pa.array(kept, headers.type)
+
+
+def _key(header: Any) -> bytes:
+    key = next(iter(header.values())) if isinstance(header, dict) else header[0]
+    return key if isinstance(key, bytes) else key.encode()
 
 
 def _reader(data: Any) -> Any:

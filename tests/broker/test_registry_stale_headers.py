@@ -1,0 +1,156 @@
+"""Headers with schema IDs: the last one counts, and the header of an earlier value does no harm."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pyarrow as pa
+import pytest
+
+import klamm
+from cli_process import klamm as run
+from klamm.registry import (
+    AsyncSchemaRegistry,
+    AvroDeserializer,
+    AvroSerializer,
+    JsonDeserializer,
+    JsonSerializer,
+    ProtobufDeserializer,
+    ProtobufSerializer,
+    SchemaError,
+    SchemaRegistry,
+)
+from klamm.testing import DevBroker
+from registry_samples import PROTOS, field, fields
+
+NAME = "__value_schema_id"
+OLD = json.dumps(fields(field("a", "string")))
+NEW = json.dumps(fields(field("b", "string")))
+KINDS = {
+    "avro": (lambda r, **more: AvroSerializer(r, NEW, **more), AvroDeserializer, {"b": "done"}),
+    "json": (lambda r, **more: JsonSerializer(r, "{}", **more), JsonDeserializer, {"b": "done"}),
+    "protobuf": (ProtobufSerializer, lambda r: ProtobufDeserializer(r, PROTOS["First"]), PROTOS["First"](x=3)),
+}
+FRAMINGS = ("id", "guid", "header_id", "header_guid")
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_framing = pytest.mark.parametrize("framing", FRAMINGS)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with DevBroker(schema_registry=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+def registry(cluster):
+    with SchemaRegistry(cluster.schema_registry.url) as running:
+        yield running
+
+
+@pytest.fixture
+def stale(registry):
+    """The header of an earlier value that had another Avro schema."""
+    headers = []
+    AvroSerializer(registry, OLD, framing="header_id").serialize({"a": "x"}, "old", headers=headers)
+    return headers
+
+
+@each_kind
+@each_framing
+def test_a_serializer_removes_the_header_of_an_earlier_value(registry, stale, kind, framing):
+    make, reader, value = KINDS[kind]
+    headers = [("mine", b"1"), *stale, ("__key_schema_id", b"k"), *stale]
+    data = make(registry, framing=framing).serialize(value, f"new-{kind}", headers=headers)
+    assert headers[:2] == [("mine", b"1"), ("__key_schema_id", b"k")]
+    assert [name for name, _ in headers[2:]] == [NAME] * framing.startswith("header")
+    assert reader(registry).deserialize(data, headers=headers) == value
+
+
+@each_kind
+def test_the_last_header_of_a_name_counts(registry, stale, kind):
+    make, reader, value = KINDS[kind]
+    headers = []
+    data = make(registry, framing="header_id").serialize(value, f"new-{kind}", headers=headers)
+    assert reader(registry).deserialize(data, headers=[*stale, *headers]) == value
+    if kind == "avro":
+        assert reader(registry).deserialize(data, headers=[*headers, *stale]) == {"a": "done"}
+    else:
+        with pytest.raises(SchemaError):
+            reader(registry).deserialize(data, headers=[*headers, *stale])
+
+
+@each_kind
+@pytest.mark.parametrize("framing", ["id", "guid"])
+@pytest.mark.parametrize("header", ["stale", b"\0\0\0\xff\xff", b"\0\0", b"text"])
+def test_a_stale_header_does_not_fail_a_value_with_a_framing(registry, stale, kind, framing, header):
+    make, reader, value = KINDS[kind]
+    data = make(registry, framing=framing).serialize(value, f"new-{kind}")
+    headers = stale if header == "stale" else [(NAME, header)]
+    assert reader(registry).deserialize(data, headers=headers) == value
+
+
+def test_an_avro_value_that_starts_like_a_framing_is_read_with_its_header(registry):
+    schema = json.dumps(fields(*(field(name, "long") for name in "abcde")))
+    headers = []
+    zeros = dict.fromkeys("abcde", 0)
+    data = AvroSerializer(registry, schema, framing="header_id").serialize(zeros, "zeros", headers=headers)
+    assert data == bytes(5)
+    assert AvroDeserializer(registry).deserialize(data, headers=headers) == zeros
+    with pytest.raises(SchemaError, match="1 bytes before the end"):
+        AvroDeserializer(registry).deserialize(data + b"x", headers=headers)
+
+
+@each_kind
+def test_clients_forward_records_with_their_headers(cluster, registry, stale, kind, topic):
+    make, reader, value = KINDS[kind]
+    data = make(registry).serialize(value, topic)
+    with klamm.Producer(cluster.bootstrap_servers) as producer:
+        producer.send(topic, data, headers=stale).result(10)
+    with klamm.Producer(cluster.bootstrap_servers, value_serializer=make(registry)) as producer:
+        producer.send(topic, value, headers=stale).result(10)
+        producer.send(topic, value, headers=dict(stale)).result(10)
+    with klamm.Consumer(cluster.bootstrap_servers, value_deserializer=reader(registry)) as consumer:
+        consumer.assign([klamm.TopicPartition(topic, 0, 0, 3)])
+        records = list(consumer)
+    assert [record.value for record in records] == [value] * 3
+    assert [record.headers for record in records] == [stale, [], []]
+
+    async def main():
+        async with (
+            AsyncSchemaRegistry(cluster.schema_registry.url) as client,
+            klamm.AsyncConsumer(cluster.bootstrap_servers, value_deserializer=reader(client)) as consumer,
+        ):
+            consumer.assign([klamm.TopicPartition(topic, 0, 0, 3)])
+            return [record.value async for record in consumer]
+
+    assert asyncio.run(main()) == [value] * 3
+
+
+def test_send_arrow_removes_the_header_of_an_earlier_value(cluster, registry, stale, topic):
+    servers = cluster.bootstrap_servers
+    kept = [[("mine", b"1"), *stale], [], None]
+    with klamm.Producer(servers) as producer:
+        for kind in (
+            pa.map_(pa.string(), pa.binary()),
+            pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})),
+        ):
+            rows = kept if pa.types.is_map(kind) else [row and [{"key": k, "value": v} for k, v in row] for row in kept]
+            table = pa.table({"b": ["x", "y", "z"], "headers": pa.array(rows, kind)})
+            producer.send_arrow(topic, table, value_format="avro", registry=registry, value_schema=NEW)
+    found = klamm.read_table(servers, topic, value_format="avro", registry=registry, flatten=True)
+    assert found["b"].to_pylist() == list("xyzxyz")
+    with klamm.Consumer(servers) as consumer:
+        consumer.assign([klamm.TopicPartition(topic, 0, 0, 6)])
+        assert [record.headers for record in consumer] == [[("mine", b"1")], [], []] * 2
+
+
+def test_klamm_produce_removes_the_header_of_an_earlier_value(cluster, topic, tmp_path):
+    file = tmp_path / "new.avsc"
+    file.write_text(NEW)
+    options = ("--value", "avro", "-b", cluster.bootstrap_servers, "--registry", cluster.schema_registry.url)
+    done = run("produce", topic, *options, "--schema", str(file), "--header", f"{NAME}=1", stdin=b'{"b": "done"}')
+    assert (done.returncode, done.stderr) == (0, b"")
+    done = run("consume", topic, *options, "--exit", "--json")
+    assert (json.loads(done.stdout)["value"], json.loads(done.stdout)["headers"]) == ({"b": "done"}, [])
