@@ -12,6 +12,7 @@ import klamm
 from klamm import TopicPartition
 from klamm.errors import UnknownTopicOrPartitionError
 from klamm.testing import DevBroker
+from reading import read_values
 
 TIMEOUT = 30
 UNKNOWN_TOPIC_GRACE = 5  # seconds, as in src/engine/ops/mod.rs
@@ -98,14 +99,14 @@ def test_a_partition_that_stays_assigned_continues_after_the_delivered_records(b
         consumer.assign([first])
         assert consumer.position(first) == 0
         write(broker, partitioned, [0])
-        assert values(consumer.poll(TIMEOUT, max_records=2)) == [b"0", b"1"]
+        assert read_values(consumer, 2, max_records=2) == [b"0", b"1"]
         consumer.pause([first])
         consumer.assign([second, first, first])
         assert (consumer.paused(), consumer.position(first)) == ({first}, 2)
         consumer.resume([first])
-        assert values(consumer.poll(TIMEOUT)) == [b"2", b"3", b"4"]
+        assert read_values(consumer, 3) == [b"2", b"3", b"4"]
         consumer.assign([TopicPartition(partitioned, 0, offset=1)])
-        assert values(consumer.poll(TIMEOUT)) == [b"1", b"2", b"3", b"4"]
+        assert read_values(consumer, 4) == [b"1", b"2", b"3", b"4"]
 
 
 def test_what_a_loop_that_was_left_did_not_get_comes_next(broker, partitioned):
@@ -136,7 +137,7 @@ def test_a_topic_that_stays_subscribed_without_a_group_continues_at_its_position
         write(broker, name, [0], linger_ms=1000)
     with style.consumer(broker.bootstrap_servers, auto_offset_reset="earliest") as consumer:
         consumer.subscribe([topic])
-        assert values(consumer.poll(TIMEOUT, max_records=2)) == [b"0", b"1"]
+        assert read_values(consumer, 2, max_records=2) == [b"0", b"1"]
         consumer.pause([TopicPartition(topic, 0)])
         if repeated == "topics":
             consumer.subscribe([topic, other, third])

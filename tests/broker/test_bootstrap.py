@@ -10,6 +10,7 @@ import pytest
 import klamm
 from klamm.errors import KafkaError, OtherClusterError
 from klamm.testing import DevBroker
+from reading import read_values
 from settled import until
 
 
@@ -36,9 +37,7 @@ def test_a_cluster_that_moved_as_a_whole_is_found_by_the_bootstrap_list(style, t
         producer.send_nowait("t", b"between", partition=0)
         with DevBroker(brokers=2, data_dir=tmp_path, port=later):
             assert producer.send("t", b"after", partition=0).offset == 2
-            values = []
-            until(lambda: values.extend(r.value for r in consumer.poll(timeout=1)) or len(values) == 2)
-            assert values == [b"between", b"after"]
+            assert read_values(consumer, 2) == [b"between", b"after"]
 
 
 def test_a_cluster_may_send_its_clients_back_to_the_bootstrap_list(style):

@@ -15,6 +15,7 @@ from klamm.errors import (
     UnknownTopicOrPartitionError,
 )
 from klamm.testing import DevBroker
+from reading import read_values
 from settled import until
 
 TIMEOUT = 30
@@ -180,6 +181,4 @@ def test_partitions_and_topics_found_later_start_at_their_first_record(style, br
                 another.send(topic, b"new", partition=1).result(TIMEOUT)
             admin.create_topics({later: klamm.NewTopic(partitions=1)})
             producer.send(later, b"later", partition=0).result(TIMEOUT)
-            found = []
-            until(lambda: found.extend(r.value for r in consumer.poll(0.1)) or len(found) == 2)
-            assert sorted(found) == [b"later", b"new"]
+            assert sorted(read_values(consumer, 2)) == [b"later", b"new"]

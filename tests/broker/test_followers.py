@@ -10,6 +10,7 @@ import pytest
 import klamm
 from java_tools import java_tool
 from klamm.testing import DevBroker
+from reading import read_values
 from settled import until
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -128,9 +129,7 @@ def test_a_follower_that_refuses_leads_back_to_the_leader(cluster, fault):
         cluster.fault("Fetch", "error", error=fault, node=3, times=None)
     with klamm.Consumer(cluster.bootstrap_servers, client_id="reader", client_rack="c") as consumer:
         consumer.assign([klamm.TopicPartition("t", 0, 0)])
-        found = []
-        until(lambda: found.extend(record.value for record in consumer.poll(0.1)) or len(found) == len(VALUES))
-        assert found == VALUES
+        assert read_values(consumer, len(VALUES)) == VALUES
         assert not consumer.poll(1)
         nodes = [request.node for request in cluster.requests("Fetch") if request.client_id == "reader"]
         assert 1 <= nodes.count(3) <= 4

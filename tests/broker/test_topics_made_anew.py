@@ -8,6 +8,7 @@ import pytest
 
 import klamm
 from klamm.errors import OffsetOutOfRangeError
+from reading import read_values
 
 WAIT_S = 60
 # What is committed meanwhile would be of one topic and count for the other.
@@ -25,14 +26,6 @@ def make(broker, topic, *, anew=False):
         if anew:
             admin.delete_topics([topic])
         admin.create_topics({topic: klamm.NewTopic()})
-
-
-def read(consumer, count):
-    values, end = [], time.monotonic() + WAIT_S
-    while len(values) < count:
-        assert time.monotonic() < end, values
-        values += [record.value for record in consumer.poll(timeout=1)]
-    return values
 
 
 def until_it_reads(consumer):
@@ -56,10 +49,10 @@ def test_reading_restarts_at_the_first_record(style, broker, topic, protocol, re
     ) as consumer:
         until_it_reads(consumer)
         write(broker, topic, OLD)
-        assert read(consumer, 5) == OLD
+        assert read_values(consumer, 5) == OLD
         make(broker, topic, anew=True)
         write(broker, topic, NEW)
-        assert read(consumer, 8) == NEW
+        assert read_values(consumer, 8) == NEW
 
 
 def test_without_a_reset_it_is_an_error(style, broker, topic):
@@ -67,10 +60,10 @@ def test_without_a_reset_it_is_an_error(style, broker, topic):
     write(broker, topic, OLD)
     with style.consumer(broker.bootstrap_servers, auto_offset_reset="none", **CONFIG) as consumer:
         consumer.assign([klamm.TopicPartition(topic, 0, offset=0)])
-        assert read(consumer, 5) == OLD
+        assert read_values(consumer, 5) == OLD
         make(broker, topic, anew=True)
         with pytest.raises(OffsetOutOfRangeError, match=f"{topic}-0 at offset 5: the topic was recreated"):
-            read(consumer, 1)
+            read_values(consumer, 1)
         write(broker, topic, NEW)
         consumer.seek(klamm.TopicPartition(topic, 0), 6)
-        assert read(consumer, 2) == NEW[6:]
+        assert read_values(consumer, 2) == NEW[6:]
