@@ -140,6 +140,7 @@ class ConsumerConfig(CommonConfig, total=False):
     max_poll_interval_ms: int
     max_poll_records: int
     offsets_retention_ms: int
+    outage: Literal["raise", "wait"]
     partition_assignment_strategy: str | Sequence[str | Assignor]
     queued_max_bytes: int
     session_timeout_ms: int
@@ -156,6 +157,7 @@ class ShareConsumerConfig(CommonConfig, total=False):
     fetch_max_wait_ms: int
     fetch_min_bytes: int
     max_poll_records: int
+    outage: Literal["raise", "wait"]
     share_acknowledgement_mode: Literal["implicit", "explicit"]
     share_acquire_mode: Literal["batch_optimized", "record_limit"]
 

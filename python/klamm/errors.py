@@ -1,8 +1,8 @@
 """All exceptions of klamm.
 
 ```text
-KafkaError                      base class; .hint says what to do
-├── BrokerError                 a broker refused a request: .code .name .retriable .topic .partition .broker
+KafkaError                      base class; .hint says what to do, .retriable whether to try again
+├── BrokerError                 a broker refused a request: .code .name .topic .partition .broker
 │   ├── UnknownTopicOrPartitionError
 │   ├── MessageTooLargeError    ... one subclass for each error code of Kafka
 │   └── ...
@@ -83,6 +83,8 @@ class KafkaError(Exception):
     Attributes:
         message: What klamm tried, and what happened.
         hint: What to do, or None.
+        retriable: Whether the same call can succeed later, although the program and the cluster's configuration stay
+            the same. True for `NetworkError`, `KafkaTimeoutError`, `BufferFullError` and retriable error codes.
         topic: Topic that the error is about, or None.
         partition: Number of the partition that the error is about, or None.
         broker: Address of the broker, or None. The address is a string with the attributes `host`, `port` and
@@ -90,6 +92,7 @@ class KafkaError(Exception):
         results: Results of the items that succeeded, if the call had more than one item.
     """
 
+    retriable: bool = False
     topic: str | None = None
     partition: int | None = None
     broker: BrokerAddress | None = None
@@ -164,7 +167,6 @@ class BrokerError(KafkaError):
 
     code: int
     name: str
-    retriable: bool
 
     def __init__(
         self,
@@ -193,15 +195,19 @@ def _address(broker: str) -> BrokerAddress:
 
 
 # The defaults for error codes that are newer than the core's table.
-BrokerError.code, BrokerError.name, BrokerError.retriable = -1, "UNKNOWN", False
+BrokerError.code, BrokerError.name = -1, "UNKNOWN"
 
 
 class NetworkError(KafkaError):
     """The client could not open a connection, or lost a connection."""
 
+    retriable = True
+
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
     """A timeout passed before the result was known. The operation may still succeed."""
+
+    retriable = True
 
 
 class ConfigError(KafkaError, ValueError):
@@ -281,6 +287,8 @@ class TransactionAbortedError(KafkaError):
 
 class BufferFullError(KafkaError):
     """The producer's buffer is full, and the call does not wait for room."""
+
+    retriable = True
 
 
 class ClosedError(KafkaError):

@@ -14,6 +14,7 @@ use crate::engine::metrics::Family;
 pub use crate::engine::ops::CommittedOffset;
 use crate::engine::ops::{Committed, Completion, ListOffsets, Op, Output, Partitions};
 use crate::engine::{ErrorKind, Outgoing, Time, TopicPartition};
+use crate::logging::Component;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, MutexGuard};
 use std::task::Waker;
@@ -59,6 +60,7 @@ pub struct Unlocked {
     group: Option<String>,
     auto_commit: bool,
     read_committed: bool,
+    waits_in_outage: bool,
 }
 
 /// A result to dispatch, or work for the dispatching thread.
@@ -181,6 +183,7 @@ impl Client<Machine> {
             group: role.group.as_ref().map(|g| g.group.clone()),
             auto_commit: role.auto_commit.is_some(),
             read_committed: role.read_committed,
+            waits_in_outage: config.waits_in_outage(),
             ..Unlocked::default()
         };
         Ok(Self::start(Machine::new(role), unlocked, connecting, config.api_timeout()))
@@ -307,15 +310,26 @@ impl Client<Machine> {
     /// after the records that arrived before the error.
     pub fn try_poll(&self, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
         self.note_poll(true);
-        let mut state = self.open()?;
-        state.role.end_idle_pause();
-        let slices = state.role.poll_records(self.now(), max_records, max_bytes).inspect_err(|_| {
-            self.note_poll(false);
-            // The error may be raised again at a later time, which the I/O thread has to learn.
-            self.nudge();
-        })?;
-        self.fetch_more(state, &slices);
-        Ok(slices)
+        loop {
+            let mut state = self.open()?;
+            state.role.end_idle_pause();
+            match state.role.poll_records(self.now(), max_records, max_bytes) {
+                Ok(slices) => {
+                    self.fetch_more(state, &slices);
+                    return Ok(slices);
+                }
+                Err(error) if self.unlocked().waits_in_outage && error.is_outage() => {
+                    drop(state);
+                    self.report(Component::Consumer, &error);
+                }
+                Err(error) => {
+                    self.note_poll(false);
+                    // The error may be raised again at a later time, which the I/O thread has to learn.
+                    self.nudge();
+                    return Err(error);
+                }
+            }
+        }
     }
 
     /// Returns buffered records like [`Consumer::try_poll`], but leaves an error for the next poll. The caller already

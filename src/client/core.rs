@@ -18,6 +18,7 @@ use super::{Error, ErrorKind, Family, LoginMailbox, Pending, Waiting, dispatch};
 use crate::engine::ops::{Completion, Op, Output};
 use crate::engine::telemetry::{APPLICATION, TelemetryConfig};
 use crate::engine::{Endpoints, NetworkConfig, Time};
+use crate::logging::Component;
 use crate::net::{Event, Poller, tls};
 use crate::wire::Uuid;
 use std::io;
@@ -120,6 +121,12 @@ impl<R: ClientRole> Client<R> {
             last_network: Mutex::default(),
         };
         Self { core: Arc::new(core) }
+    }
+
+    /// Reports an error to the application in the name of this client, and writes it as a log line.
+    pub(super) fn report(&self, component: Component, error: &Error) {
+        let _entered = self.core.shared.enter();
+        error.report(component);
     }
 
     /// Returns the timeout of calls without a timeout of their own.

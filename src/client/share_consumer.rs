@@ -8,6 +8,7 @@ use super::{Error, Pending, Promise, Slice};
 use crate::engine::Time;
 use crate::engine::metrics::Family;
 use crate::engine::share::{self, AckResults, Acknowledgement};
+use crate::logging::Component;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -24,6 +25,7 @@ pub struct Unlocked {
     polls: PollClock,
     /// The number of threads that wait for records.
     waiting: AtomicUsize,
+    waits_in_outage: bool,
 }
 
 impl ClientRole for Machine {
@@ -70,8 +72,12 @@ impl Client<Machine> {
     pub fn new(config: &Config) -> Result<Self, Error> {
         config.expect(ClientType::ShareConsumer)?;
         let role = config.share_consumer()?;
-        let unlocked =
-            Unlocked { group: role.member.group.clone(), polls: PollClock::default(), waiting: AtomicUsize::new(0) };
+        let unlocked = Unlocked {
+            group: role.member.group.clone(),
+            polls: PollClock::default(),
+            waiting: AtomicUsize::new(0),
+            waits_in_outage: config.waits_in_outage(),
+        };
         Ok(Self::start(Machine::new(role), unlocked, config.connecting()?, config.api_timeout()))
     }
 
@@ -109,7 +115,14 @@ impl Client<Machine> {
     /// error once, after the records that arrived before the error.
     pub fn try_poll(&self, max_records: usize) -> Result<Vec<Slice>, Error> {
         self.note_poll(true);
-        let result = self.update(|now, s| s.role.poll_records(now, max_records))?;
+        let mut result = self.update(|now, s| s.role.poll_records(now, max_records))?;
+        while let Err(error) = &result
+            && self.unlocked().waits_in_outage
+            && error.is_outage()
+        {
+            self.report(Component::Share, error);
+            result = self.update(|now, s| s.role.poll_records(now, max_records))?;
+        }
         if result.as_ref().map_or(true, |slices| !slices.is_empty()) {
             self.note_poll(false);
         }

@@ -256,6 +256,11 @@ impl Error {
         self.0.node
     }
 
+    /// Returns whether the cause may be that no broker, or no coordinator, responds.
+    pub fn is_outage(&self) -> bool {
+        matches!(self.0.kind, ErrorKind::Network | ErrorKind::Timeout)
+    }
+
     /// Returns whether the broker rejected the client, or is not one of the client's nodes, so that the next attempt
     /// would fail in the same way.
     pub fn is_refusal(&self) -> bool {

@@ -243,6 +243,11 @@ keys! {
          the block raised no exception. During this wait, a producer delivers its records, and a consumer commits its \
          offsets and leaves its group. After this time, the client closes anyway, and a producer drops the remaining \
          records. With the default, a client closes within the 30 seconds that Kubernetes gives a pod to end.";
+    "outage": Kind::Choice(&["raise", "wait"]), "raise", CONSUMERS,
+        "What the methods that return records do if no broker, or no group coordinator, responds for \
+         `default.api.timeout.ms`. With `raise`, they raise `NetworkError` or `KafkaTimeoutError`, and again each time \
+         that this much time passes. With `wait`, the client only logs the error, reports it to `on_error`, and keeps \
+         retrying. klamm only.";
     "close.timeout": Kind::Seconds, "2", CLOSERS,
         "How long, in seconds, the end of a `with` block waits for the client to close after an exception. A consumer \
          commits its offsets and leaves its group during this wait. After Ctrl+C, `SystemExit` or the cancellation of \

@@ -127,6 +127,11 @@ impl Config {
         self.values.ms("default.close.timeout.ms")
     }
 
+    /// Returns whether polls wait for the end of an outage instead of raising an error.
+    pub fn waits_in_outage(&self) -> bool {
+        self.values.text("outage") == "wait"
+    }
+
     /// Returns how long closing a client waits after an exception.
     pub fn close_timeout(&self) -> Duration {
         self.values.seconds("close.timeout")
