@@ -34,6 +34,7 @@ def main() -> None:
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             isolation_level="read_committed",
+            outage="wait",
         ) as consumer,
     ):
         producer.init_transactions()  # completes or aborts the old instance's transaction before offsets are read
