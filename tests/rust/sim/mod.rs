@@ -29,7 +29,7 @@ use klamm::compress::Compression;
 use klamm::engine::consumer::{ConsumerConfig, Reset};
 use klamm::engine::producer::{NewRecord, Partitioner, ProducerConfig};
 use klamm::engine::sasl::Credentials;
-use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, RequestsInFlight, Role, Time, earliest};
+use klamm::engine::{Action, ConnectionId, Network, NetworkConfig, RequestsInFlight, Role, Target, Time, earliest};
 use klamm::frame::Frames;
 use klamm::wire::Reader;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -133,6 +133,8 @@ struct Client<R: Role> {
     links: BTreeMap<ConnectionId, Link>,
     /// Brokers from which the client has received bytes.
     heard: BTreeSet<i32>,
+    /// Brokers whose connection for general requests ended.
+    disconnected: BTreeSet<i32>,
 }
 
 struct World {
@@ -316,6 +318,7 @@ impl World {
             role,
             links: BTreeMap::new(),
             heard: BTreeSet::new(),
+            disconnected: BTreeSet::new(),
         }
     }
 
@@ -347,6 +350,7 @@ impl World {
             self.act(client, action);
         }
         while let Some(target) = client.network.poll_disconnect() {
+            client.disconnected.extend(if let Target::Node(node) = target { Some(node) } else { None });
             client.role.handle_disconnect(now, target);
         }
         while let Some(answer) = client.network.poll_response() {

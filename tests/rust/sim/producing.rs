@@ -144,11 +144,15 @@ fn tell_of(seed: u64, plan: Plan) -> Story {
             }
         }
         let brokers = writer.role.metrics().brokers;
+        let disconnected = std::mem::take(&mut writer.disconnected);
         for (node, b) in &brokers {
             story.most_in_flight = story.most_in_flight.max(b.in_flight);
             let quiet = left_alone.entry(*node).or_default();
+            // The throttle time ends with the connection.
+            let is_new = disconnected.contains(node);
+            quiet.until = if is_new { Time(0) } else { quiet.until };
             assert!(looked >= quiet.until || b.requests == quiet.requests, "seed {seed}: {node} is not left alone");
-            if b.throttled > quiet.throttled {
+            if b.throttled > quiet.throttled && !is_new {
                 // Of two answers at once the longer one counts.
                 let is_long = b.throttled - quiet.throttled >= LONG_THROTTLE;
                 quiet.until = quiet.until.max(looked + if is_long { LONG_THROTTLE } else { SHORT_THROTTLE });
