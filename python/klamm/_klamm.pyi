@@ -270,7 +270,7 @@ class ProducerCore(ClientCore, Generic[_K_contra, _V_contra]):
         *,
         on_error: Callable[[Exception], object] | None = None,
         on_delivery: Callable[[Pending[RecordMetadata]], object] | None = None,
-        delivery_interceptors: Sequence[Callable[[Pending[RecordMetadata]], object]] = [],
+        delivery_interceptors: Sequence[Callable[[Pending[RecordMetadata]], object]] = ...,
         **config: Unpack[ProducerConfig],
     ) -> Self: ...
     @classmethod
@@ -450,8 +450,6 @@ class ShareConsumerCore(ClientCore, Generic[_K_co, _V_co]):
     def _hurry(self, seconds: float) -> None: ...
     @property
     def _close_timeout(self) -> float: ...
-    @property
-    def _default_close_timeout(self) -> float: ...
 
 @disjoint_base
 class AdminCore(ClientCore):

@@ -357,7 +357,7 @@ class _HookedAsyncProducer(_Hooked):
 
     def send_nowait(self, topic: str, *fields: Any, **named: Any) -> Pending[RecordMetadata]:
         """Send a record without waiting; see `AsyncProducer.send_nowait`."""
-        return self._try_send(*self._prepared(_new_record("send_nowait", topic, fields, named)))
+        return self._try_send(*self._prepared(_new_record("send_nowait", topic, fields, named)))  # type: ignore[attr-defined, no-any-return]
 
     def _prepared(self, record: NewRecord) -> NewRecord:
         record = self._hooks.intercepted(record)
@@ -393,7 +393,7 @@ class _HookedAsyncProducer(_Hooked):
                 record = self._partitioned(self._hooks.serialized(record))
                 while True:
                     try:
-                        self._try_send(*record)
+                        self._try_send(*record)  # type: ignore[attr-defined]
                         break
                     except BufferFullError:
                         await self._wait_for_room_async(done)  # type: ignore[attr-defined]

@@ -350,7 +350,7 @@ def test_the_end_of_the_program_waits_no_longer_than_its_bound():
     assert done.returncode == 0
     # The I/O thread may log its next attempt after the line about the record.
     lines = [line for line in done.stderr.splitlines() if "no broker can be reached" not in line]
-    lost = "1 record was not acknowledged before the producer ended, and may be lost; flush() waits for all records"
+    lost = "1 record was not acknowledged before the producer ended, and may be lost: 1 in topic t; flush() waits for all records"
     assert lines == [f"[klamm] {lost}"]
 
 
