@@ -7,6 +7,7 @@ and close. `klamm.transaction` has transactions, and `klamm.send_queue` has the 
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import time
 import warnings
@@ -15,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
-from klamm import logs  # noqa: F401 - the exit handler of `logs` has to run after the exit handler of this module
+from klamm import logs  # the exit handler of `logs` has to run after the exit handler of this module
 from klamm._klamm import ArrowRows, Pending
 from klamm.arguments import seconds
 from klamm.batches import check_options
@@ -61,8 +62,18 @@ EXIT_FLUSH_S = 10.0
 _open: WeakSet[_Producer[Any, Any]] = WeakSet()
 
 
-@atexit.register
-def _close_all() -> None:
+LAST = -1_000_000
+"""Priority of a multiprocessing finalizer that runs after the finalizers of the program."""
+
+_watched_pid: int | None = None
+"""The process whose end flushes the open producers."""
+
+_is_ending = False
+"""Whether the interpreter runs its exit handlers, or has run them."""
+
+
+def _flush_open() -> None:
+    """Flush the open producers, and close those whose records are not acknowledged in time."""
     # After Ctrl+C, the program should end at once.
     is_interrupted = issubclass(getattr(sys, "last_type", None) or Exception, KeyboardInterrupt)
     deadline = time.monotonic() + (0 if is_interrupted else EXIT_FLUSH_S)
@@ -70,9 +81,44 @@ def _close_all() -> None:
         with suppress(KafkaError):
             if producer._outstanding():
                 producer._flush().result(max(deadline - time.monotonic(), 0))
-        # The core logs how many records are lost.
-        with suppress(KafkaError):
-            producer._close_core(0)
+        if producer._outstanding():
+            # The core logs how many records are lost.
+            with suppress(KafkaError):
+                producer._close_core(0)
+
+
+@atexit.register
+def _at_exit() -> None:
+    # Exit handlers that were registered before the import of klamm run later, and may still use the open producers.
+    global _is_ending  # noqa: PLW0603
+    _is_ending = True
+    _flush_open()
+
+
+def _watch_end_of_process() -> None:
+    """Flush the open producers also at the end of a child process of multiprocessing, which runs no exit handlers."""
+    global _watched_pid  # noqa: PLW0603
+    if _watched_pid == os.getpid():
+        return
+    _watched_pid = os.getpid()
+    if (util := sys.modules.get("multiprocessing.util")) is not None:
+        # A child process drops its finalizers when it starts, perhaps after it has imported the main module.
+        util.register_after_fork(_watch_end_of_child, _watch_end_of_child)
+        _watch_end_of_child()
+
+
+def _watch_end_of_child(_: object = None) -> None:
+    import multiprocessing
+    from multiprocessing.util import Finalize
+
+    # A child process that was spawned runs the exit handlers.
+    if multiprocessing.parent_process() is not None and multiprocessing.get_start_method() != "spawn":
+        Finalize(None, _end_child, exitpriority=LAST)
+
+
+def _end_child() -> None:
+    _flush_open()
+    logs._end()
 
 
 class _Producer(TransactionalProducer[K_contra, V_contra]):
@@ -119,6 +165,7 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
             self._hooks = hooks
             self._counts = {}
         _open.add(self)
+        _watch_end_of_process()
         if stats is not None:
             stats.start(self, "producer")
         return self
@@ -216,7 +263,11 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
     def __del__(self) -> None:
         # If the constructor raised, the number of outstanding records is 0.
         unsent = self._outstanding()
-        if unsent:
+        if unsent and _is_ending:
+            # A late exit handler has sent these records.
+            with suppress(KafkaError):
+                self._flush().result(EXIT_FLUSH_S)
+        elif unsent:
             records = "1 record" if unsent == 1 else f"{unsent:,} records"
             warnings.warn(
                 f"{self!r} was dropped with {records} in flight: flush or close it, or use `with`",

@@ -540,7 +540,8 @@ impl Wake for Callback {
 
 fn call_callbacks() {
     let callbacks = CALLBACKS.take();
-    Python::attach(|py| {
+    // While the interpreter ends, no function can be called.
+    let _ = Python::try_attach(|py| {
         for each in callbacks {
             let outer = OBSERVES.replace(each.observes);
             let result = each.callback.call1(py, (&each.pending,));
