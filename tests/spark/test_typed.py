@@ -256,3 +256,28 @@ def test_values_with_rules_are_neither_read_nor_written(dev, topic, spark):
         ignored = {"schema.registry.rules": "ignore"}
         dev.write(rows, **write, **ignored)
         assert dev.read(**given, **ignored, flatten="true").first().id == 7
+
+
+COLLIDING = ("Key", "Topic", "Partition", "OFFSET", "Timestamp", "timestampType", "timestamp_type", "headers", "value_error")  # fmt: skip
+
+
+def test_fields_with_the_names_of_columns_are_read_and_filtered_as_fields(dev, topic):
+    schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": "long"} for name in COLLIDING]}
+    dev.create(topic)
+    with DevRegistry() as one, SchemaRegistry(one.url) as registry:
+        serializer = AvroSerializer(registry, json.dumps(schema))
+        with klamm.Producer(dev.bootstrap, value_serializer=serializer) as producer:
+            for base in (100, 0):
+                producer.send(topic, {name: base + at for at, name in enumerate(COLLIDING)})
+        given = options(registry, topic, flatten="true", onError="column", includeHeaders="true")
+        frame = dev.read(**given).orderBy("offset")
+        assert [row.offset for row in frame.collect()] == [0, 1]
+        names = [f"value_{name}" for name in COLLIDING]
+        assert [tuple(row) for row in frame.select(*names).collect()] == [
+            tuple(base + at for at in range(len(COLLIDING))) for base in (100, 0)
+        ]
+        # Without klamm's columns, the fields keep their names. A filter on a field must not skip offsets.
+        alone = dev.read(**{**given, "onError": "raise", "includeHeaders": "false"}, columns="value")
+        assert alone.columns == list(COLLIDING)
+        assert sorted(row.OFFSET for row in alone.collect()) == [3, 103]
+        assert [row.Key for row in alone.where("OFFSET = 103 and Partition = 102").collect()] == [100]

@@ -76,6 +76,10 @@ class Columns:
         """Return the object that turns the records of a task into Arrow batches with these columns."""
         return batches_of(self.wanted, {})
 
+    def offsets(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the offsets of the records of a batch."""
+        return batch.column("offset")
+
     def converter(self, topic: str, partition: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         """Return a function that converts the consumer's batches of one partition to batches for Spark."""
         constants = {

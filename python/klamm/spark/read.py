@@ -66,8 +66,13 @@ class KlammReader(DataSourceReader):
             if self._filters:
                 from klamm.spark.filters import narrow  # needs Spark 4.1
 
-                start, end = narrow(self._filters, start, end, lookup.at_times)
+                start, end = narrow(self._own_filters(), start, end, lookup.at_times)
             return tasks(options, lookup, start, end)
+
+    def _own_filters(self) -> list[Filter]:
+        """Return the filters on columns of the record. A field of the value can have a name such as `timestamp`."""
+        own = source_schema(self._options.include_headers, self._options.columns).names
+        return [one for one in self._filters if getattr(getattr(one, "child", one), "attribute", ("",))[0] in own]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the records of one task, on an executor."""
@@ -160,7 +165,7 @@ def _batches(
         before = position
         try:
             for batch in consumer._arrow(BATCH_ROWS, CHECK_SECONDS, batches, BATCH_BYTES):  # noqa: SLF001
-                position = batch.column("offset")[-1].as_py() + 1
+                position = columns.offsets(batch)[-1].as_py() + 1
                 yield convert(batch)
             position = consumer.position(
                 tp

@@ -60,11 +60,11 @@ class TypedOptions:
             options[f"{field}_schema"] = self.schemas.get(field)
         return options  # type: ignore[no-any-return]
 
-    def columns(self, names: list[str] | None) -> TypedColumns:
+    def columns(self, names: list[str] | None, *, appends_offset: bool = False) -> TypedColumns:
         """Return the object that decodes keys and values into Arrow columns."""
         from klamm.registry.columns import TypedColumns
 
-        return TypedColumns(names, self.arguments())
+        return TypedColumns(names, self.arguments(), appends_offset=appends_offset)
 
 
 def typed_options(  # noqa: C901
@@ -168,24 +168,26 @@ def planned(options: ReadOptions) -> ReadOptions:
 
 def schema_of(options: ReadOptions) -> StructType:
     """Return the Spark schema of a read with typed columns."""
-    return StructType([field for field, _ in _fields(options)])
+    return StructType([field for field, _, _ in _fields(options)])
 
 
-def _fields(options: ReadOptions) -> list[tuple[StructField, pa.DataType]]:
-    """Return the Spark field and the Arrow type of each column, for a read with typed columns."""
+def _fields(options: ReadOptions) -> list[tuple[StructField, pa.DataType, bool]]:
+    """Return the columns of a read with typed columns, in the order of the columns of klamm's batches.
+
+    Each column has a Spark field, an Arrow type, and whether it is a column of the record that is not decoded.
+    """
     typed = options.typed
     assert typed is not None  # noqa: S101 - callers only pass options with typed columns
     plain = source_schema(options.include_headers, options.columns)
     arrow = dict(zip(plain.names, arrow_schema(plain), strict=True))
-    of_typed = {name for field in typed.formats for name in (field, f"{field}_error", f"{field}_raw")}
     found = []
     for field in typed.columns([KLAMM_NAMES.get(name, name) for name in plain.names]).schema(()):
         name = _SPARK_NAMES.get(field.name, field.name)
-        if name in arrow and name not in of_typed:
-            found.append((plain[name], arrow[name].type))
+        if name in arrow and name not in typed.formats:
+            found.append((plain[name], arrow[name].type, True))
         else:
-            kind = for_spark(field.type, name)
-            found.append((StructField(name, from_arrow_type(kind, prefer_timestamp_ntz=True)), kind))
+            kind = for_spark(field.type, field.name)
+            found.append((StructField(field.name, from_arrow_type(kind, prefer_timestamp_ntz=True)), kind, False))
     return found
 
 
@@ -217,7 +219,8 @@ class TypedSparkColumns(Columns):
     """Converts record batches for a query with typed columns. Spark pickles the converter for the executors."""
 
     def __init__(self, schema: StructType, options: ReadOptions) -> None:
-        expected = {field.name: (field.dataType, kind) for field, kind in _fields(options)}
+        fields = _fields(options)
+        expected = {field.name: (field.dataType, kind) for field, kind, _ in fields}
         for field in schema.fields:
             now = expected[field.name][0] if field.name in expected else None
             if now != field.dataType:
@@ -227,18 +230,20 @@ class TypedSparkColumns(Columns):
                     hint="if the registry's schema changed after load(), call load() again; do not set the frame's schema",
                 )
         self.schema = pa.schema([pa.field(field.name, expected[field.name][1]) for field in schema.fields])
+        self._places = {field.name: place for place, (field, _, _) in enumerate(fields)}
+        self._plain = {field.name for field, _, is_plain in fields if is_plain}
         self._fail_on_timestamp_range = options.fail_on_timestamp_range
         self._typed: TypedOptions = options.typed  # type: ignore[assignment]
         plain = source_schema(options.include_headers, options.columns).names
         self._names = [KLAMM_NAMES.get(name, name) for name in plain]
-        if "offset" not in self._names:
-            # The offset shows a task's progress. Append the offset last, so that a field of the value with the name
-            # `offset` keeps its name.
-            self._names.append("offset")
 
     def batches(self) -> TypedColumns:
         """Return the object that turns the records of a task into typed Arrow batches."""
-        return self._typed.columns(self._names)
+        return self._typed.columns(self._names, appends_offset=True)
+
+    def offsets(self, batch: pa.RecordBatch) -> pa.Array:
+        """Return the offsets of the records of a batch. A field of the value can have the name `offset` too."""
+        return batch.column(batch.num_columns - 1)
 
     def converter(self, topic: str, partition: int) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         """Return a function that converts the consumer's batches of one partition to batches for Spark."""
@@ -246,11 +251,11 @@ class TypedSparkColumns(Columns):
         def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
             arrays = []
             for field in self.schema:
-                array = batch.column(KLAMM_NAMES.get(field.name, field.name))
-                if field.name == "headers":
+                array = batch.column(self._places[field.name])
+                if field.name == "headers" and field.name in self._plain:
                     array = self.without_empty(array)
-                elif field.name == "timestamp" and field.name in self._names:
-                    array = self._in_range(array, batch.column("offset"), topic, partition)
+                elif field.name == "timestamp" and field.name in self._plain:
+                    array = self._in_range(array, self.offsets(batch), topic, partition)
                 arrays.append(array if array.type == field.type else array.cast(field.type))
             return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 

@@ -28,7 +28,7 @@ from klamm.registry.subjects import check_strategy, subject_of
 from klamm.waiting import run
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Self
 
@@ -66,12 +66,16 @@ class TypedColumns:
         names: Names of the columns, or None for all columns.
         layout: Layout of the columns that are not typed, as for `ArrowColumns`.
         options: How keys and values are decoded.
+        appends_offset: Whether the offset of each record comes after the columns, as a column of its own. The fields of
+            keys and values do not avoid the name of this column.
 
     Raises:
         ConfigError: An option is invalid, or a column does not exist.
     """
 
-    def __init__(self, names: Sequence[str] | None, options: ValueFormat, layout: str = "klamm") -> None:
+    def __init__(
+        self, names: Sequence[str] | None, options: ValueFormat, layout: str = "klamm", *, appends_offset: bool = False
+    ) -> None:
         on_error, id_bytes = options.get("on_error", "raise"), options.get("id_bytes", 4)
         if on_error not in _ON_ERROR:
             raise ConfigError(f"on_error cannot be {on_error!r}", hint=f"allowed: {', '.join(_ON_ERROR)}")
@@ -101,6 +105,9 @@ class TypedColumns:
                     column.refuse_new_fields()
                 self._specs[field] = column
         self._plain_names = [name for name in self._names if name not in self._specs]
+        self._appends_offset = appends_offset
+        if appends_offset and "offset" not in self._plain_names:
+            self._plain_names.append("offset")
         self._plain = ArrowColumns(self._plain_names, layout)
 
     def __enter__(self) -> Self:
@@ -217,13 +224,25 @@ class TypedColumns:
             spec.forget_failures()
         return batch, end if raised is None else end + 1, raised
 
+    def _taken(self, typed: Iterable[str]) -> set[str]:
+        """Return the names that the columns of fields must not have, in lower case.
+
+        Spark compares names without case, and has another name for `timestamp_type`.
+        """
+        taken = {name.lower() for name in self._names}
+        if "timestamp_type" in taken:
+            taken.add("timestamptype")
+        if self._has_errors:
+            taken.update(f"{name}_{suffix}" for name in typed for suffix in ("error", "raw"))
+        return taken
+
     def _assembled(
         self, plain: dict[str, Any], typed: dict[str, pa.Array], failed: dict[str, list[Any]], rows: int
     ) -> pa.RecordBatch:
         """Combine plain and typed columns into a batch, in the order of the requested names."""
         arrays: list[Any] = []
         fields: list[pa.Field] = []
-        taken = set(self._names)
+        taken = self._taken(typed)
 
         def add(name: str, array: Any, of: pa.Field | None = None) -> None:
             arrays.append(array)
@@ -237,11 +256,7 @@ class TypedColumns:
             if self._flattens and pa.types.is_struct(array.type):
                 taken.discard(name)
                 for field, child in zip(array.type, array.flatten(), strict=True):
-                    free = field.name if field.name not in taken else f"{name}_{field.name}"
-                    while free in taken:
-                        free += "_"
-                    taken.add(free)
-                    add(free, child, field)
+                    add(_free(field.name, name, taken), child, field)
             else:
                 add(name, array, spec.field)
             if self._has_errors:
@@ -251,7 +266,18 @@ class TypedColumns:
                     errors[row], raw[row] = str(cause), getattr(record, f"raw_{name}")
                 add(f"{name}_error", pa.array(errors, pa.string()))
                 add(f"{name}_raw", pa.array(raw, pa.binary()))
+        if self._appends_offset:
+            add("offset", plain["offset"])
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _free(field: str, column: str, taken: set[str]) -> str:
+    """Return the name of a column for a field, and add the name to the names that are taken."""
+    free = field if field.lower() not in taken else f"{column}_{field}"
+    while free.lower() in taken:
+        free += "_"
+    taken.add(free.lower())
+    return free
 
 
 def _registry(given: Any) -> tuple[SchemaRegistry | AsyncSchemaRegistry | None, bool]:
