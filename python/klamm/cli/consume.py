@@ -310,8 +310,13 @@ def print_records(
     while True:
         count = POLL_RECORDS if remaining is None else min(remaining, POLL_RECORDS)
         records = poll(POLL_SECONDS, count)
-        out.write(b"".join(map(render, records)))
-        out.flush()
+        rendered = []
+        try:
+            for record in records:
+                rendered.append(render(record))  # noqa: PERF401 - keeps the records before an error
+        finally:
+            out.write(b"".join(rendered))
+            out.flush()
         if remaining is not None:
             remaining -= len(records)
             if remaining == 0:
