@@ -84,3 +84,13 @@ def test_a_schema_that_the_serializer_registers_or_finds_keeps_the_position(regi
     for options in ({}, {"auto_register_schemas": False}, {"normalize_schemas": True}):
         data = ProtobufSerializer(registry, **options).serialize(VALUES["Line"], "t")
         assert ProtobufDeserializer(registry).deserialize(data).text == "bell"
+
+
+def test_a_registry_can_return_a_file_in_a_form_that_klamm_cannot_parse(registry, monkeypatch):
+    from_json = Schema.from_json
+    monkeypatch.setattr(Schema, "from_json", lambda fields: from_json({**fields, "schema": "message {"}))
+    ProtobufSerializer(registry).serialize(VALUES["Line"], "t")  # registers the file
+    data = ProtobufSerializer(registry, auto_register_schemas=False).serialize(VALUES["Line"], "t")
+    monkeypatch.undo()
+    registry.clear_cache()
+    assert ProtobufDeserializer(registry).deserialize(data).text == "bell"

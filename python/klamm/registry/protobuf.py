@@ -276,9 +276,15 @@ class ProtobufSerializer(BaseSerializer[T]):
         """
         message = self._message(value).DESCRIPTOR
         if registered.schema != own:
-            of_registry: Parsed = await super()._parsed(registered)
+            of_registry: Parsed | None = None
             try:
-                message = of_registry.named(message.full_name)
+                of_registry = await super()._parsed(registered)
+            except SchemaError:
+                # The registry can return the application's own file in a form that klamm cannot parse.
+                if own is None:
+                    raise
+            try:
+                message = message if of_registry is None else of_registry.named(message.full_name)
             except SchemaError as error:
                 error.schema_id, error.subject = registered.id, registered.subject
                 raise
