@@ -18,10 +18,10 @@ from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from klamm._klamm import Deserializers
-from klamm.arguments import check_function, list_of
+from klamm.arguments import check_function, list_of, seconds
 from klamm.errors import ArgumentError, BufferFullError, ConfigError, KafkaTimeoutError
 from klamm.hints import wrong_record
-from klamm.record_deserializers import DeserializedRecords, RecordDeserializers, is_record_deserializer
+from klamm.record_deserializers import DeserializedRecords, RecordDeserializers, is_record_deserializer, look_up
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -451,44 +451,51 @@ class _HookedConsumer:
         return records._deserialized(self._deserializers)  # type: ignore[no-any-return]  # noqa: SLF001
 
     def _acknowledge(self, records: Any, kind: str) -> None:
-        plain = records.plain if isinstance(records, DeserializedRecords) else records
-        super()._acknowledge(plain, kind)  # type: ignore[misc]
+        super()._acknowledge(_plain(records), kind)  # type: ignore[misc]
+
+    def _put_back(self, records: Any) -> None:
+        super()._put_back(_plain(records))  # type: ignore[misc]
+
+    def _take_again(self, records: Any) -> bool:
+        return super()._take_again(_plain(records))  # type: ignore[misc, no-any-return]
+
+
+def _plain(records: Any) -> Any:
+    return records.plain if isinstance(records, DeserializedRecords) else records
 
 
 class _HookedAsyncConsumer(_HookedConsumer):
-    """The methods of an `AsyncConsumer` with deserializers."""
+    """The methods of an `AsyncConsumer` with deserializers.
 
-    _unprepared: Sequence[Any] | None = None
-    """Records that the next call returns, because a lookup of their schemas was cancelled."""
+    Lookups of schemas suspend the task, so the program can cancel them, seek or pause meanwhile. The records therefore
+    go back into the core's buffer during the lookups.
+    """
 
     async def __anext__(self) -> Record[Any, Any]:
-        if not isinstance(self._deserializers, RecordDeserializers):
-            return self._deserializers(await super().__anext__())  # type: ignore[misc]
-        if self._unprepared is None:
-            self._unprepared = [await super().__anext__()]  # type: ignore[misc]
-        await self._prepare({})
-        first, *rest = self._unprepared
-        self._unprepared = rest or None
-        return self._deserializers(first)
+        failed: FailedLookups = {}
+        while True:
+            record = await super().__anext__()  # type: ignore[misc]
+            if not isinstance(self._deserializers, RecordDeserializers):
+                return self._deserializers(record)
+            if not (lookups := self._deserializers.lookups([record], failed)):
+                return self._deserializers(record, failed)
+            self._put_back(record)
+            await look_up(lookups, failed)
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[Any, Any]:
         """Return the next records; see `AsyncConsumer.poll`."""
-        if not isinstance(self._deserializers, RecordDeserializers):
-            return await super().poll(timeout, max_records)  # type: ignore[misc, no-any-return]
-        if self._unprepared is None:
-            records = await super().poll(timeout, max_records)  # type: ignore[misc]
-            if not records:
-                return records  # type: ignore[no-any-return]
-            self._unprepared = records.plain
+        remaining = seconds(timeout)
+        deadline = None if remaining is None else time.monotonic() + remaining
         failed: FailedLookups = {}
-        await self._prepare(failed)
-        records, self._unprepared = self._unprepared, None
-        return DeserializedRecords(records, self._deserializers, failed)  # type: ignore[arg-type, return-value]
-
-    async def _prepare(self, failed: FailedLookups) -> None:
-        """Look up the schemas of the next records."""
-        for record in self._unprepared or ():
-            await self._deserializers.prepare(record, failed)  # type: ignore[union-attr]
+        while True:
+            records = await super().poll(remaining, max_records)  # type: ignore[misc]
+            if not records or not isinstance(self._deserializers, RecordDeserializers):
+                return records  # type: ignore[no-any-return]
+            if not (lookups := self._deserializers.lookups(records.plain, failed)):
+                return DeserializedRecords(records.plain, self._deserializers, failed)  # type: ignore[return-value]
+            self._put_back(records)
+            await look_up(lookups, failed)
+            remaining = None if deadline is None else max(deadline - time.monotonic(), 0.0)
 
 
 def deserializers(key: Deserializer | None, value: Deserializer | None) -> Deserializers | None:

@@ -16,7 +16,7 @@ from klamm.errors import KafkaError
 from klamm.waiting import not_end_of_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator
     from typing import TypeAlias, TypeGuard
 
     from klamm._klamm import ArrowBatch, ArrowColumns, Record, Records
@@ -47,6 +47,9 @@ def is_record_deserializer(deserializer: Any) -> TypeGuard[RecordDeserializer]:
 FailedLookups: TypeAlias = "dict[tuple[RecordDeserializer, Hashable], KafkaError]"
 """The failed lookups of one poll. The records of a poll share a failed lookup, because each attempt can take seconds."""
 
+Lookups: TypeAlias = "dict[tuple[RecordDeserializer, Hashable], tuple[bytes, str, str, Any]]"
+"""The lookups that records need, with the arguments of `RecordDeserializer.prepare`."""
+
 
 class RecordDeserializers:
     """The deserializers of one consumer.
@@ -63,24 +66,32 @@ class RecordDeserializers:
         key, value = (_bound(each, record, name, failed) for each, name in ((self._key, "key"), (self._value, "value")))
         return Deserializers(key, value)(record)
 
-    async def prepare(self, record: Record, failed: FailedLookups) -> None:
-        """Look up the schemas of a record.
+    def lookups(self, records: Iterable[Record], failed: FailedLookups) -> Lookups:
+        """Return the lookups that must run before the records can be deserialized without blocking."""
+        lookups: Lookups = {}
+        for record in records:
+            for each, name, data in (self._key, "key", record.key), (self._value, "value", record.value):
+                if data is None or not is_record_deserializer(each):
+                    continue
+                of_record = data, record.topic, name, record.headers
+                missing = each.missing(*of_record)
+                if missing is not None and (each, missing) not in failed:
+                    lookups.setdefault((each, missing), of_record)
+        return lookups
 
-        If a lookup fails, the program gets the error when it reads the key or value.
-        """
-        for each, name, data in (self._key, "key", record.key), (self._value, "value", record.value):
-            if data is None or not is_record_deserializer(each):
-                continue
-            of_record = data, record.topic, name, record.headers
-            missing = each.missing(*of_record)
-            if missing is None or (each, missing) in failed:
-                continue
-            try:
-                with not_end_of_loop():
-                    await each.prepare(*of_record)
-            except KafkaError as error:
-                if (missing := each.missing(*of_record)) is not None:
-                    failed[each, missing] = error
+
+async def look_up(lookups: Lookups, failed: FailedLookups) -> None:
+    """Run lookups.
+
+    If a lookup fails, the program gets the error when it reads the key or value.
+    """
+    for (each, _), of_record in lookups.items():
+        try:
+            with not_end_of_loop():
+                await each.prepare(*of_record)
+        except KafkaError as error:
+            if (missing := each.missing(*of_record)) is not None:
+                failed[each, missing] = error
 
 
 def _bound(

@@ -20,7 +20,7 @@ use super::login_mailbox;
 use super::loop_future::LoopFuture;
 use super::pending::{Pending, int_list};
 use super::record::Record;
-use super::records::Records;
+use super::records::{Records, ranges_of};
 use super::wait_source::RecordWait;
 use super::{arguments, assignors, config, metrics};
 use crate::client::{self, AnyClient, Assigned, ClientType, CommittedOffset, Error, Number, TopicPartition};
@@ -213,6 +213,24 @@ impl ConsumerCore {
             }
             Fetched::Records => self.gather(max_records, max_bytes).map(Some),
         }
+    }
+
+    /// Takes back a record or the records of a poll, which the program did not get after all. The poll is not over.
+    #[pyo3(name = "_put_back", signature = (records))]
+    fn put_back(&self, records: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (parts, paused) = (ranges_of(records)?, self.client.paused()?);
+        self.client.note_poll(true);
+        let is_paused = |topic: &str, number| paused.iter().any(|p| p.partition == number && *p.topic == *topic);
+        self.buffer().put_back(&parts, is_paused);
+        Ok(())
+    }
+
+    /// Takes records again that were put back. Returns false if they are no longer the next records.
+    #[pyo3(name = "_take_again", signature = (records))]
+    fn take_again(&self, records: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let parts = ranges_of(records)?;
+        self.client.note_poll(false);
+        Ok(self.buffer().take_again(&parts))
     }
 
     /// Returns a future that waits for records, an error or the end. The future's result is False after the timeout.

@@ -119,6 +119,43 @@ impl DeliveryBuffer {
         parts
     }
 
+    /// Takes back records that the program did not get, for example because a lookup of their schemas comes first.
+    ///
+    /// The next call returns these records again. Records that the program has dropped since, for example with a seek,
+    /// stay dropped.
+    pub fn put_back(&mut self, parts: &[RecordRange], is_paused: impl Fn(&str, i32) -> bool) {
+        for part in parts.iter().rev().filter(|part| !part.range.is_empty()) {
+            let next = part.range.start;
+            let is_same = |c: &&mut Chunk| Arc::ptr_eq(&c.slice, &part.slice);
+            if let Some(chunk) = self.chunks.iter_mut().chain(&mut self.paused).find(is_same) {
+                chunk.next = chunk.next.min(next);
+                chunk.unfinished = chunk.unfinished.min(next);
+            } else if let Some(index) = self.consumed.iter().position(|(slice, _)| Arc::ptr_eq(slice, &part.slice)) {
+                let (slice, _) = self.consumed.remove(index);
+                let is_paused = is_paused(&slice.topic, slice.partition);
+                let chunk = Chunk { slice, next, unfinished: 0 };
+                if is_paused {
+                    self.paused.insert(0, chunk);
+                } else {
+                    self.chunks.push_front(chunk);
+                }
+            }
+        }
+    }
+
+    /// Takes records again that were put back. Returns false if they are no longer the next records, for example after a
+    /// seek.
+    pub fn take_again(&mut self, parts: &[RecordRange]) -> bool {
+        let is_next = |(chunk, part): (&Chunk, &RecordRange)| {
+            Arc::ptr_eq(&chunk.slice, &part.slice) && chunk.next == part.range.start
+        };
+        if self.chunks.len() < parts.len() || !self.chunks.iter().zip(parts).all(is_next) {
+            return false;
+        }
+        self.take(parts.iter().map(|part| part.range.len()).sum(), isize::MAX as usize);
+        true
+    }
+
     /// Reports the processed offsets to the client.
     pub fn finish(&mut self, client: &client::Consumer, handled: Processed) {
         let all = handled == Processed::All || (handled == Processed::Batches && !self.is_iterated);

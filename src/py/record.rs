@@ -103,6 +103,11 @@ impl Record {
         Self { slice, index }
     }
 
+    /// Returns the range that contains only this record.
+    pub(super) fn range(&self) -> RecordRange {
+        RecordRange { slice: self.slice.clone(), range: self.index..self.index + 1 }
+    }
+
     #[inline]
     fn view(&self) -> &record::Record {
         &self.slice.records[self.index]
@@ -270,6 +275,12 @@ impl Record {
         let (timestamp_type, delivery_count) = (r.timestamp_type(), r.delivery_count());
         let args = (topic, partition, offset, timestamp_ms, key, value, headers, timestamp_type, delivery_count);
         Ok((slf.get_type().into_any(), args.into_pyobject(py)?))
+    }
+
+    /// Returns whether both objects are views of the same fetched record.
+    #[pyo3(name = "_is_same", signature = (other))]
+    fn is_same(&self, other: &Self) -> bool {
+        self.index == other.index && Arc::ptr_eq(&self.slice, &other.slice)
     }
 
     /// Compares position, timestamp, key, value and headers.

@@ -78,6 +78,14 @@ impl Records {
     }
 }
 
+/// Returns the ranges of a record or of the records of a poll.
+pub(super) fn ranges_of(records: &Bound<'_, PyAny>) -> PyResult<Vec<RecordRange>> {
+    match records.cast::<Records>() {
+        Ok(records) => Ok(records.get().parts.clone()),
+        Err(_) => Ok(vec![records.cast::<Record>()?.get().range()]),
+    }
+}
+
 #[pymethods]
 impl Records {
     #[new]

@@ -12,7 +12,7 @@ use super::login_mailbox;
 use super::loop_future::LoopFuture;
 use super::pending::Pending;
 use super::record::{Record, RecordRange};
-use super::records::Records;
+use super::records::{Records, ranges_of};
 use super::wait_source::RecordWait;
 use super::{arguments, config};
 use crate::api::ErrorCode;
@@ -69,6 +69,22 @@ impl AcquiredRecords {
         self.delivered.extend(parts.iter().cloned());
         self.as_whole = true;
         parts
+    }
+
+    /// Takes back the last records, which the program did not get after all.
+    fn put_back(&mut self, parts: &[RecordRange]) {
+        for part in parts.iter().rev() {
+            let is_end = |d: &&mut RecordRange| Arc::ptr_eq(&d.slice, &part.slice) && d.range.end == part.range.end;
+            let Some(delivered) = self.delivered.last_mut().filter(is_end) else { return };
+            delivered.range.end = part.range.start;
+            if delivered.range.is_empty() {
+                self.delivered.pop();
+            }
+            match self.waiting.front_mut() {
+                Some(next) if Arc::ptr_eq(&next.slice, &part.slice) => next.range.start = part.range.start,
+                _ => self.waiting.push_front(part.clone()),
+            }
+        }
     }
 }
 
@@ -306,6 +322,15 @@ impl ShareConsumerCore {
             self.fetch(py, Deadline::after(timeout))?;
         }
         Ok(Records::new(self.buffer().take(most)))
+    }
+
+    /// Takes back a record or the records of a poll, which the program did not get after all. The poll is not over.
+    #[pyo3(name = "_put_back", signature = (records))]
+    fn put_back(&self, records: &Bound<'_, PyAny>) -> PyResult<()> {
+        let parts = ranges_of(records)?;
+        self.client.note_poll(true);
+        self.buffer().put_back(&parts);
+        Ok(())
     }
 
     /// Returns a future that waits for records or an error. The future's result is False after the timeout.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import random
+
 import pytest
 
 import klamm
+from klamm import TopicPartition
 from klamm.errors import DeserializationError
 from klamm.registry import (
     AsyncSchemaRegistry,
@@ -14,6 +19,7 @@ from klamm.registry import (
     SchemaRegistry,
 )
 from klamm.testing import DevBroker
+from settled import configure_group
 
 RECORDS = 10
 
@@ -74,3 +80,249 @@ def test_the_records_of_a_poll_share_a_failed_lookup(numbers, style, kind):
             seen += [record.value for record in consumer.poll(20)]  # the next poll looks up the schemas again
         assert {*range(RECORDS), *map(str, range(RECORDS))} == set(seen)
     style.wait(registry.close())
+
+
+class Gate:
+    """A deserializer of the registry's kind, whose lookups wait until the test lets them end."""
+
+    def __init__(self):
+        self.asked, self.opened = asyncio.Event(), asyncio.Event()
+        self.is_known = False
+
+    def missing(self, *_):
+        return None if self.is_known else 1
+
+    def is_prepared(self, *of_record):
+        return self.missing(*of_record) is None
+
+    async def prepare(self, *_):
+        self.asked.set()
+        await self.opened.wait()
+        self.is_known = True
+
+    def deserialize(self, data, *_):
+        return data
+
+
+async def cancelled(make, gate):
+    """Cancel a read while it looks up a schema."""
+    reading = asyncio.ensure_future(make())
+    await gate.asked.wait()
+    reading.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await reading
+    gate.opened.set()
+
+
+def offsets(records):
+    return [record.offset for record in records]
+
+
+READS = {"poll": lambda consumer: consumer.poll(20), "next": anext}
+
+
+@pytest.fixture
+def filled():
+    with DevBroker() as broker:
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            admin.create_topics({"t": klamm.NewTopic(partitions=2)})
+            configure_group(admin, "s", {"share.auto.offset.reset": "earliest"})
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send_many("t", [b"%d" % n for n in range(RECORDS)], partition=0)
+        yield broker
+
+
+def reader(broker, gate, **options):
+    options = {"topics": ["t"], "auto_offset_reset": "earliest", "value_deserializer": gate, **options}
+    return klamm.AsyncConsumer(broker.bootstrap_servers, **options)
+
+
+@pytest.mark.parametrize("read", READS)
+def test_records_of_a_cancelled_read_are_not_committed_and_come_again(filled, read):
+    async def main():
+        gate = Gate()
+        async with reader(filled, gate, group_id="g") as consumer:
+            await cancelled(lambda: READS[read](consumer), gate)
+        async with klamm.AsyncAdmin(filled.bootstrap_servers) as admin:
+            assert set((await admin.group_offsets("g")).values()) <= {0}
+        async with reader(filled, gate, group_id="g") as consumer:
+            assert offsets(await consumer.poll(20, max_records=3)) == [0, 1, 2]
+            assert offsets(await consumer.poll(20)) == [*range(3, RECORDS)]
+
+    asyncio.run(main())
+
+
+MOVES = {
+    "seek": (lambda consumer: consumer.seek(TopicPartition("t", 0), 7), [7, 8, 9]),
+    "max records": (lambda _: None, [0, 1, 2, 3]),
+    "assign": (lambda consumer: consumer.assign([TopicPartition("t", 0, 8)]), [8, 9]),
+    "pause": (lambda consumer: consumer.pause([TopicPartition("t", 0)]), []),
+    "subscribe": (lambda consumer: consumer.subscribe(["u"]), []),
+    "unsubscribe": (lambda consumer: consumer.subscribe([]), []),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("move", MOVES)
+def test_records_of_a_cancelled_read_obey_later_calls(filled, move, read):
+    async def main():
+        gate = Gate()
+        async with reader(filled, gate) as consumer:
+            await cancelled(lambda: READS[read](consumer), gate)
+            act, expected = MOVES[move]
+            act(consumer)
+            assert offsets(await consumer.poll(20 if expected else 0.1, max_records=4)) == expected
+            if move == "pause":
+                consumer.resume([TopicPartition("t", 0)])
+                assert offsets(await consumer.poll(20)) == [*range(RECORDS)]
+
+    asyncio.run(main())
+
+
+def test_a_call_during_a_lookup_applies_to_the_poll(filled):
+    async def main():
+        gate = Gate()
+        async with reader(filled, gate) as consumer:
+            polling = asyncio.ensure_future(consumer.poll(20))
+            await gate.asked.wait()
+            consumer.seek(TopicPartition("t", 0), 7)
+            gate.opened.set()
+            assert offsets(await polling) == [7, 8, 9]
+
+    asyncio.run(main())
+
+
+def test_a_member_does_not_deliver_records_of_partitions_that_it_lost(filled):
+    async def main():
+        gate = Gate()
+        with klamm.Producer(filled.bootstrap_servers) as producer:
+            producer.send_many("t", [b"%d" % n for n in range(RECORDS)], partition=1)
+        first, second = (reader(filled, each, group_id="g", heartbeat_interval_ms=100) for each in (gate, None))
+        async with first, second:
+            await cancelled(lambda: first.poll(20), gate)
+            seen = asyncio.ensure_future(second.poll(20))
+            while not seen.done():
+                await first.poll(0.05, max_records=0)
+            lost = second.assignment()
+            delivered = [*await first.poll(5), *await first.poll(1)]
+            assert lost
+            assert lost.isdisjoint(first.assignment())
+            assert lost.isdisjoint(TopicPartition(record.topic, record.partition) for record in delivered)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("mode", ["implicit", "explicit"])
+def test_a_share_consumer_releases_the_records_of_a_cancelled_read(filled, mode, read):
+    async def main():
+        gate = Gate()
+        options = {"group_id": "s", "topics": ["t"], "share_acknowledgement_mode": mode}
+        async with klamm.AsyncShareConsumer(filled.bootstrap_servers, value_deserializer=gate, **options) as consumer:
+            await cancelled(lambda: READS[read](consumer), gate)
+            assert await consumer.commit() == {}
+        options["share_acknowledgement_mode"] = "implicit"
+        async with klamm.AsyncShareConsumer(filled.bootstrap_servers, **options) as consumer:
+            seen = []
+            while len(seen) < RECORDS:
+                seen += offsets(await consumer.poll(20))
+            assert seen == [*range(RECORDS)]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", ["group", "share group"])
+@pytest.mark.parametrize("seed", range(6))
+def test_reads_that_are_cancelled_at_random_deliver_each_record_once(filled, seed, kind):
+    """A deserializer that never knows its schema for long, a program that cancels, and other calls in between."""
+    chance = random.Random(seed)
+
+    class Forgetful(Gate):
+        async def prepare(self, *_):
+            for _ in range(chance.randrange(3)):
+                await asyncio.sleep(0)
+            self.is_known = True
+
+        def deserialize(self, data, *_):
+            self.is_known = chance.random() < 0.5
+            return data
+
+    async def main():
+        if kind == "group":
+            consumer = reader(filled, Forgetful(), group_id="g")
+        else:
+            options = {"group_id": "s", "topics": ["t"], "value_deserializer": Forgetful()}
+            consumer = klamm.AsyncShareConsumer(filled.bootstrap_servers, **options)
+        seen = []
+        async with consumer:
+            while len(seen) < RECORDS:
+                one = chance.random() < 0.5
+                read = anext(consumer) if one else consumer.poll(20, max_records=chance.randrange(1, 4))
+                reading = asyncio.ensure_future(read)
+                if chance.random() < 0.6:
+                    await asyncio.wait([reading], timeout=chance.choice([0, 0, 0.001]))
+                    reading.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    records = [await reading] if one else await reading
+                    seen += [int(record.value) for record in records]
+                if kind == "group" and chance.random() < 0.3:
+                    await consumer.commit()
+                    partition = TopicPartition("t", 0)
+                    assert ((await consumer.committed([partition]))[partition] or 0) == len(seen)
+        assert seen == [*range(RECORDS)]
+
+    asyncio.run(main())
+
+
+def columns(consumer, registry):
+    return consumer.arrow(value_format="avro", registry=registry, columns=["offset", "value"], timeout=1)
+
+
+@pytest.mark.parametrize(("move", "expected"), [("stay", [*range(RECORDS)]), ("seek", [7, 8, 9]), ("pause", [])])
+def test_rows_of_a_cancelled_lookup_are_not_committed_and_obey_later_calls(numbers, move, expected):
+    partition = TopicPartition("t", 0)
+
+    async def main():
+        registry = AsyncSchemaRegistry(numbers.schema_registry.url)
+        options = {"topics": ["t"], "group_id": "g", "auto_offset_reset": "earliest"}
+        async with registry, klamm.AsyncConsumer(numbers.bootstrap_servers, **options) as consumer:
+            before = len(numbers.schema_registry.requests())
+            numbers.schema_registry.fault("delay", seconds=20)
+            reading = asyncio.ensure_future(anext(columns(consumer, registry)))
+            while len(numbers.schema_registry.requests()) == before:
+                await asyncio.wait([reading], timeout=0.01)
+            reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await reading
+            await consumer.commit()
+            assert (await consumer.committed([partition]))[partition] in (0, None)
+            if move == "seek":
+                consumer.seek(partition, 7)
+            if move == "pause":
+                consumer.pause([partition])
+            assert [
+                row async for batch in columns(consumer, registry) for row in batch["offset"].to_pylist()
+            ] == expected
+
+    asyncio.run(main())
+
+
+def test_a_commit_between_two_batches_leaves_out_the_record_that_raises(numbers, style):
+    with klamm.Producer(numbers.bootstrap_servers) as producer:
+        producer.send("t", b"not Avro", partition=0).result(20)
+    partition, url = TopicPartition("t", 0), numbers.schema_registry.url
+    registry = SchemaRegistry(url)
+    options = {"topics": ["t"], "group_id": "g", "auto_offset_reset": "earliest"}
+    with registry, style.consumer(numbers.bootstrap_servers, **options) as consumer:
+        counts = [0]
+
+        def read():
+            for batch in columns(consumer, registry):
+                counts.append(counts[-1] + batch.num_rows)
+                consumer.commit()
+                assert consumer.committed([partition]) == {partition: counts[-1]}
+
+        with pytest.raises(DeserializationError):
+            read()
+        assert counts[-1] == RECORDS
+        assert not list(columns(consumer, registry))

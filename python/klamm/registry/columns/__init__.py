@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from klamm._klamm import ArrowColumns, ColumnDecoder, framings
 from klamm.errors import ConfigError, DeserializationError, KafkaError
-from klamm.record import TopicPartition
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
 from klamm.registry.columns import json_types, new_fields
 from klamm.registry.errors import SchemaError, SchemaNotFoundError
@@ -136,35 +135,37 @@ class TypedColumns:
         return {name: run(spec.schema_of(topics)) for name, spec in self._specs.items()}
 
     def read(self, consumer: Any, records: Records[Any, Any]) -> Iterator[pa.RecordBatch]:
-        """Decode records into batches. After an error, the consumer continues with the records that were not returned."""
+        """Decode records into batches. The consumer takes back the records after an error."""
         self._check_blocking()
-        start = 0
-        try:
-            while start < len(records):
-                run(self._prepare(records))
-                batch, start, error = self._decode(records, start)
-                if batch.num_rows:
-                    yield batch
-                if error is not None:
-                    raise error  # noqa: TRY301
-        except BaseException:
-            _rewind(consumer, records, start)
-            raise
+        with _put_back_on_error(consumer, records):
+            run(self._prepare(records))
+        yield from self._batches(consumer, records)
 
     async def read_async(self, consumer: Any, records: Records[Any, Any]) -> AsyncIterator[pa.RecordBatch]:
-        """Decode records into batches, like `read`, but without blocking the event loop."""
-        start = 0
-        try:
-            while start < len(records):
-                await self._await(lambda: self._prepare(records))
-                batch, start, error = self._decode(records, start)
-                if batch.num_rows:
-                    yield batch
-                if error is not None:
-                    raise error  # noqa: TRY301
-        except BaseException:
-            _rewind(consumer, records, start)
-            raise
+        """Decode records into batches, like `read`, but without blocking the event loop.
+
+        The program can cancel the lookups of schemas, seek or pause meanwhile, so the consumer has the records during
+        the lookups. If they are no longer the next records, there is no batch, and the next poll continues.
+        """
+        consumer._put_back(records)  # noqa: SLF001
+        await self._await(lambda: self._prepare(records))
+        if consumer._take_again(records):  # noqa: SLF001
+            for batch in self._batches(consumer, records):
+                yield batch
+
+    def _batches(self, consumer: Any, records: Records[Any, Any]) -> Iterator[pa.RecordBatch]:
+        """Return the batch of the records before the first record that raises, and raise its error.
+
+        While the program handles the batch, the consumer has the other records, so a commit does not include them.
+        """
+        with _put_back_on_error(consumer, records):
+            batch, end, error = self._decode(records)
+        if end < len(records):
+            consumer._put_back(records[end:])  # noqa: SLF001
+        if batch.num_rows:
+            yield batch
+        if error is not None and consumer._take_again(records[end : end + 1]):  # noqa: SLF001
+            raise error
 
     def _check_blocking(self) -> None:
         if isinstance(self.registry, AsyncSchemaRegistry):
@@ -182,47 +183,45 @@ class TypedColumns:
         for spec in self._specs.values():
             await spec.prepare(records, self._stops)
 
-    def _decode(
-        self, records: Records[Any, Any], start: int
-    ) -> tuple[pa.RecordBatch, int, DeserializationError | None]:
-        """Decode records from an index on, up to the first record that raises an error.
+    def _decode(self, records: Records[Any, Any]) -> tuple[pa.RecordBatch, int, DeserializationError | None]:
+        """Decode the records before the first record that raises an error.
 
-        Return the batch, the index from which to continue, and the error or None.
+        Return the batch, the number of its records, and the error of the next record or None.
         """
         arrays, failures = {}, {}
         error = None
         end = len(records)
         for name, spec in self._specs.items():
-            part = spec.decode(records if end == len(records) else records[:end], start, self._stops)
+            part = spec.decode(records if end == len(records) else records[:end], 0, self._stops)
             failed = part.failures
             arrays[name] = pa.array(part)
-            stop = start + len(part)
+            stop = len(part)
             if self._stops and failed:
                 row = failed[0][0]
                 if error is None or row < error[0]:
                     error = row, spec, failed[0]
             failures[name] = failed
             end = min(end, stop)
-        arrays = {name: array[: end - start] for name, array in arrays.items()}
-        taken = records[start:end]
+        arrays = {name: array[:end] for name, array in arrays.items()}
+        taken = records[:end]
         plain = pa.record_batch(taken._columns(self._plain))  # noqa: SLF001
         columns = dict(zip(self._plain_names, plain.columns, strict=True))
         rows = {
             name: [
-                (row - start, self._specs[name].cause(prefix, path, why), records[row])
+                (row, self._specs[name].cause(prefix, path, why), records[row])
                 for row, prefix, path, why in (failures[name] if self._has_errors else ())
                 if row < end
             ]
             for name in self._specs
         }
-        batch = self._assembled(columns, arrays, rows, end - start)
+        batch = self._assembled(columns, arrays, rows, end)
         raised = None
         if error is not None and error[0] == end:
             _, spec, (row, prefix, path, why) = error
             raised = spec.error(records[row], prefix, path, why)
         for spec in self._specs.values():
             spec.forget_failures()
-        return batch, end if raised is None else end + 1, raised
+        return batch, end, raised
 
     def _taken(self, typed: Iterable[str]) -> set[str]:
         """Return the names that the columns of fields must not have, in lower case.
@@ -286,13 +285,15 @@ def _registry(given: Any) -> tuple[SchemaRegistry | AsyncSchemaRegistry | None, 
     return SchemaRegistry(given), True
 
 
-def _rewind(consumer: Any, records: Records[Any, Any], start: int) -> None:
-    """Move the consumer back, so that it returns the records from index `start` again."""
-    if start >= len(records):
-        return
-    for tp, part in records[start:].by_partition().items():
-        with suppress(KafkaError):  # the partition was revoked, so another member reads it
-            consumer.seek(TopicPartition(tp.topic, tp.partition), part[0].offset)
+@contextmanager
+def _put_back_on_error(consumer: Any, records: Records[Any, Any]) -> Iterator[None]:
+    """If the block raises, let the consumer return the records again."""
+    try:
+        yield
+    except BaseException:
+        with suppress(KafkaError):  # the consumer is closed
+            consumer._put_back(records)  # noqa: SLF001
+        raise
 
 
 class _Column:
