@@ -1,4 +1,4 @@
-//! [`LoopWaker`]: wakes an asyncio event loop from the I/O thread. The I/O thread never holds the GIL.
+//! [`LoopWaker`]: wakes an asyncio event loop from the I/O thread, which does not take the GIL to do so.
 //!
 //! Each loop has one waker. A waker consists of a socket pair, which the loop watches like any connection, and a queue
 //! with the numbers of completed waits. The I/O thread pushes the number of a completed wait onto the queue. If the

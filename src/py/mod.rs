@@ -4,8 +4,8 @@
 //! this module. Names that start with an underscore are private to the package `klamm`. The logic of Kafka's clients is
 //! in `src/client`, not in `src/py`.
 //!
-//! The files follow these rules. The I/O thread never holds the GIL. Every wait checks for signals. Only `error.rs`
-//! converts errors to exceptions, and only `arrow.rs` has unsafe code.
+//! The files follow these rules. The I/O thread holds the GIL only while it calls callbacks. Every wait checks for
+//! signals. Only `error.rs` converts errors to exceptions, and only `arrow.rs` has unsafe code.
 
 #![allow(clippy::disallowed_methods, reason = "Python waits, and shares objects between threads")]
 
