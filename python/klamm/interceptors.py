@@ -49,7 +49,8 @@ class ConsumeInterceptor(Protocol):
         """Return the records that the program should get, for example only some of `records`.
 
         `poll` passes all its records to one call of `on_consume`. A loop over the consumer calls `on_consume` once for
-        each record. Records that `on_consume` removes count as delivered, so the consumer commits their offsets.
+        each record. Records that `on_consume` removes count as delivered, so the consumer commits their offsets. If
+        `on_consume` returns more records than it got, the original record counts as delivered after the last of them.
         """
 
 
@@ -100,7 +101,7 @@ class Interceptors:
     def attach(self, consumer: Any) -> None:
         """Store the interceptors in a consumer. Its class must be a class that `kind` returned."""
         if self:
-            consumer._interceptors, consumer._kept = self, deque()  # noqa: SLF001
+            consumer._interceptors = self  # noqa: SLF001
             consumer._log_target.keep_commits()  # noqa: SLF001
 
     def consumed(self, records: Any) -> Any:
@@ -130,13 +131,27 @@ class _Intercepted:
     """The base class of all consumers with interceptors."""
 
     _interceptors: Interceptors
-    _kept: deque[Record[Any, Any]]
-    """Records that interceptors returned for an iteration, and that the program has not received yet."""
+    _source: Record[Any, Any] | None = None
+    """The record for which the interceptors returned more than one record.
 
-    def _next_kept(self, record: Record[Any, Any]) -> bool:
-        """Pass one record through the interceptors. Return whether a record is ready for the program."""
-        self._kept.extend(self._interceptors.consumed([record]))
-        return bool(self._kept)
+    The record stays in the core's buffer until the program has all these records. If the program seeks, pauses or loses
+    the partition, the core does not return the record next, and the consumer drops the rest.
+    """
+    _rest: deque[Record[Any, Any]]
+    """The records that interceptors returned for `_source`, and that the program has not received yet."""
+
+    def _next_of(self, record: Record[Any, Any]) -> tuple[Record[Any, Any], ...]:
+        """Pass one record through the interceptors. Return the next record for the program, or an empty tuple."""
+        if self._source is None or not self._source._is_same(record):  # noqa: SLF001
+            self._rest = deque(self._interceptors.consumed([record]))
+        self._source = None
+        if not self._rest:
+            return ()
+        first = self._rest.popleft()
+        if self._rest:
+            self._source = record
+            self._put_back(record)  # type: ignore[attr-defined]
+        return (first,)
 
     def _report_results(self) -> None:
         """Pass the results that have arrived from brokers to the interceptors."""
@@ -153,11 +168,11 @@ class _Records:
 
     def __next__(self) -> Record[Any, Any]:
         consumer = self._consumer
-        while not consumer._kept:  # noqa: SLF001 - the iterator is a part of the consumer
+        while True:
             record = next(self._records)
-            consumer._report_results()  # noqa: SLF001
-            consumer._next_kept(record)  # noqa: SLF001
-        return consumer._kept.popleft()  # noqa: SLF001
+            consumer._report_results()  # noqa: SLF001 - the iterator is a part of the consumer
+            for first in consumer._next_of(record):  # noqa: SLF001
+                return first
 
 
 class _InterceptedBlocking(_Intercepted):
@@ -175,11 +190,11 @@ class _InterceptedBlocking(_Intercepted):
 
 class _InterceptedAsyncio(_Intercepted):
     async def __anext__(self) -> Record[Any, Any]:
-        while not self._kept:
+        while True:
             record = await super().__anext__()  # type: ignore[misc]
             self._report_results()
-            self._next_kept(record)
-        return self._kept.popleft()
+            for first in self._next_of(record):
+                return first
 
     async def poll(self, timeout: float | None = 1.0, max_records: int | None = None) -> Records[Any, Any]:
         """Return the next records; see `AsyncConsumer.poll`."""

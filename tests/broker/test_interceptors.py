@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import islice
 
 import pytest
 
@@ -103,3 +104,82 @@ def test_a_share_consumer_passes_records_and_acknowledgements(dev_broker, topic)
         consumer.commit(20)
     assert [record.value for record in found] == [b"1", b"3"]
     assert {klamm.TopicPartition(topic, 0): None} in shared.outcomes
+
+
+class Twice:
+    """Returns each record twice."""
+
+    def on_consume(self, records):
+        return [record for record in records for _ in range(2)]
+
+
+def offsets_of(consumer, count):
+    return [record.offset for record in islice(consumer, count)]
+
+
+def test_a_loop_delivers_all_records_of_an_interceptor(broker, filled, style):
+    options = {"auto_offset_reset": "earliest", "value_deserializer": bytes, "interceptors": [Twice()]}
+    with style.consumer(broker.bootstrap_servers, f"g-{filled}", [filled], **options) as consumer:
+        assert offsets_of(consumer, 8) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_a_record_counts_as_delivered_after_the_last_record_of_an_interceptor(broker, filled, style):
+    partition = klamm.TopicPartition(filled, 0)
+    options = {"auto_offset_reset": "earliest", "interceptors": [Twice()]}
+    with style.consumer(broker.bootstrap_servers, f"g-{filled}", [filled], **options) as consumer:
+        assert offsets_of(consumer, 3) == [0, 0, 1]
+        consumer.commit()
+        assert consumer.committed([partition]) == {partition: 1}
+        assert consumer.position(partition) == 1
+
+
+def at(partition, offset):
+    return klamm.TopicPartition(partition.topic, partition.partition, offset)
+
+
+MOVES = {
+    "seek": (lambda consumer, partition: consumer.seek(partition, 3), [3, 3]),
+    "seek to the same record": (lambda consumer, partition: consumer.seek(partition, 1), [1, 1, 2]),
+    "assign": (lambda consumer, partition: consumer.assign([at(partition, 2)]), [2, 2]),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_the_records_of_an_interceptor_obey_later_calls(dev_broker, topic, style, move):
+    with klamm.Producer(dev_broker.bootstrap_servers) as producer:
+        producer.send_many(topic, [b"%d" % number for number in range(4)], partition=0)
+    partition = klamm.TopicPartition(topic, 0)
+    with style.consumer(dev_broker.bootstrap_servers, interceptors=[Twice()]) as consumer:
+        consumer.assign([at(partition, 0)])
+        assert offsets_of(consumer, 3) == [0, 0, 1]
+        act, expected = MOVES[move]
+        act(consumer, partition)
+        assert offsets_of(consumer, len(expected)) == expected
+
+
+def test_the_records_of_an_interceptor_wait_while_the_partition_is_paused(dev_broker, topic, style):
+    with klamm.Producer(dev_broker.bootstrap_servers) as producer:
+        for number in range(2):
+            producer.send_many(topic + str(number), [b"0", b"1"], partition=0)
+    one, other = (klamm.TopicPartition(topic + str(number), 0) for number in range(2))
+    with style.consumer(dev_broker.bootstrap_servers, interceptors=[Twice()]) as consumer:
+        consumer.assign([at(one, 0)])
+        assert offsets_of(consumer, 3) == [0, 0, 1]
+        consumer.assign([one, at(other, 0)])
+        consumer.pause([one])
+        assert [record.topic for record in islice(consumer, 4)] == [other.topic] * 4
+        consumer.resume([one])
+        assert next(iter(consumer)).offset == 1
+
+
+def test_a_share_consumer_accepts_a_record_after_the_last_record_of_an_interceptor(dev_broker, topic, style):
+    with klamm.Admin(dev_broker.bootstrap_servers) as admin, klamm.Producer(dev_broker.bootstrap_servers) as producer:
+        admin.create_topics({topic: klamm.NewTopic(partitions=1)})
+        admin.alter_configs("group", f"g-{topic}", {"share.auto.offset.reset": "earliest"})
+        producer.send_many(topic, [b"0", b"1"], partition=0)
+    group = (dev_broker.bootstrap_servers, f"g-{topic}", [topic])
+    with style.share_consumer(*group, interceptors=[Twice()]) as consumer:
+        assert offsets_of(consumer, 3) == [0, 0, 1]
+        consumer.commit()
+    with style.share_consumer(*group) as consumer:
+        assert [record.offset for record in consumer.poll(20)] == [1]
