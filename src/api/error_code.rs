@@ -201,9 +201,33 @@ impl ErrorCode {
         self.row().map_or("UNKNOWN", |row| row.name)
     }
 
+    /// Returns whether the code gives no reason: UNKNOWN_SERVER_ERROR, or a code that is not in the table.
+    pub fn is_unknown(self) -> bool {
+        self == Self::UNKNOWN_SERVER_ERROR || self.row().is_none()
+    }
+
     /// Returns whether a request with this error may succeed if it is sent again.
     pub fn is_retriable(self) -> bool {
         self.row().is_some_and(|row| row.retriable)
+    }
+
+    /// Returns whether a read of metadata, offsets or records will probably fail with this error again: a permission is
+    /// missing, or a name, an offset, a size, a version or a format is not supported. A read may succeed after any other
+    /// error, also after a code that is not in the table.
+    pub fn is_permanent(self) -> bool {
+        matches!(
+            self,
+            Self::OFFSET_OUT_OF_RANGE
+                | Self::MESSAGE_TOO_LARGE
+                | Self::RECORD_LIST_TOO_LARGE
+                | Self::INVALID_TOPIC_EXCEPTION
+                | Self::TOPIC_AUTHORIZATION_FAILED
+                | Self::GROUP_AUTHORIZATION_FAILED
+                | Self::CLUSTER_AUTHORIZATION_FAILED
+                | Self::UNSUPPORTED_VERSION
+                | Self::UNSUPPORTED_FOR_MESSAGE_FORMAT
+                | Self::UNSUPPORTED_COMPRESSION_TYPE
+        )
     }
 
     /// Returns whether the client's metadata about leaders or topics is stale.
@@ -259,7 +283,7 @@ mod tests {
     #[test]
     fn an_unknown_code_survives() {
         assert_eq!(ErrorCode(9999).to_string(), "UNKNOWN (9999)");
-        assert!(ErrorCode(9999).is_error() && !ErrorCode(9999).is_retriable());
+        assert!(ErrorCode(9999).is_error() && !ErrorCode(9999).is_retriable() && !ErrorCode(9999).is_permanent());
         assert_eq!(ErrorCode(i16::MIN).name(), "UNKNOWN");
     }
 }

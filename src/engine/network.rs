@@ -45,7 +45,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long the client does not connect again to a peer after an error for which [`Error::is_refusal`] holds. Without
-/// this wait, a loop of calls with a rejected authentication could lock the account.
+/// this wait, a loop of calls with a rejected authentication could lock the account. The client also waits so long
+/// before it requests the metadata of a denied topic again.
 const REFUSED_WAIT: Duration = Duration::from_secs(5);
 
 /// Settings of a network.

@@ -33,7 +33,7 @@ impl TopicErrors {
                 ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::TOPIC_AUTHORIZATION_FAILED => {
                     now.since(*since) < DOUBT
                 }
-                code => code.is_retriable(),
+                code => !code.is_permanent(),
             };
             let previous = before.topics.get(name).filter(|old| may_pass && !old.error.is_error());
             if let Some(previous) = previous {

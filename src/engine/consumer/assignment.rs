@@ -315,8 +315,8 @@ impl<T: Send> Consumer<T> {
             let since = if is_awaited { since.max(self.missing_topic_reported_at) } else { since };
             let timeout = match code {
                 _ if is_awaited => self.config.api_timeout,
-                code if code.is_retriable() => UNKNOWN_TOPIC_GRACE,
-                _ => Duration::ZERO,
+                code if code.is_permanent() => Duration::ZERO,
+                _ => UNKNOWN_TOPIC_GRACE,
             };
             if self.error.is_none() && now.since(since.max(self.subscribed_at)) >= timeout {
                 self.missing_topic_reported_at = if is_awaited { now } else { self.missing_topic_reported_at };

@@ -505,16 +505,16 @@ impl Partition {
 /// errors in a row:
 ///
 /// * unknown topic: the topic may have just been created;
-/// * unknown server error: the next attempt usually succeeds, and the Java consumer never reports this error;
-/// * corrupt message: another replica may have an intact copy.
+/// * corrupt message: another replica may have an intact copy;
+/// * unknown server error, or a code that does not fit the request: the next attempt usually succeeds.
 pub fn is_temporary(since: &mut Option<Time>, now: Time, code: Option<ErrorCode>, is_retriable: bool) -> bool {
     match code {
-        Some(
-            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
-            | ErrorCode::UNKNOWN_TOPIC_ID
-            | ErrorCode::UNKNOWN_SERVER_ERROR
-            | ErrorCode::CORRUPT_MESSAGE,
-        ) => now.since(*since.get_or_insert(now)) < UNKNOWN_TOPIC_GRACE,
+        Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID | ErrorCode::CORRUPT_MESSAGE) => {
+            now.since(*since.get_or_insert(now)) < UNKNOWN_TOPIC_GRACE
+        }
+        Some(code) if !code.is_retriable() && !code.is_permanent() => {
+            now.since(*since.get_or_insert(now)) < UNKNOWN_TOPIC_GRACE
+        }
         _ => {
             *since = None;
             is_retriable

@@ -9,7 +9,7 @@ use super::partition::{Partition, PositionState};
 use super::{Consumer, OpPurpose, Reset};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, LATEST};
-use crate::engine::ops::{Committed, ListOffsets, Output};
+use crate::engine::ops::{Committed, ListOffsets, Output, UNKNOWN_TOPIC_GRACE};
 use crate::engine::{Error, ErrorKind, Time, TopicPartition};
 use crate::logging::Location;
 use std::collections::BTreeMap;
@@ -272,10 +272,14 @@ impl<T: Send> Consumer<T> {
     /// * The consumer does not report a topic that does not exist, because the topic may still be created.
     /// * A group member gets no error, because the group decides about its partitions.
     /// * The consumer reports an unauthorized topic here, because it does not fetch a topic without known leaders.
+    /// * The consumer reports any other unexpected error of a topic after some seconds.
     pub(super) fn check_missing(&mut self, now: Time) {
         for p in self.partitions.values_mut().filter(|p| p.may_be_missing() && p.retry_at <= now) {
             let Some(topic) = self.cluster.topics.get(&p.topic) else { continue };
-            if topic.error.is_error() && !topic.error.is_retriable() && !self.is_member {
+            let lasts = |since: Time| topic.error.is_permanent() || now.since(since) >= UNKNOWN_TOPIC_GRACE;
+            let is_unexpected = topic.error.is_error() && !topic.error.is_retriable();
+            if is_unexpected && self.topic_errors.get(&p.topic).is_none_or(|(since, _)| lasts(since)) && !self.is_member
+            {
                 p.back_off(now, self.config.retry_backoff);
                 p.unknown_since = Some(now);
                 let what = format!("fetch {}-{}", p.topic, p.partition);

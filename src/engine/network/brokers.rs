@@ -2,7 +2,7 @@
 //! of the broker.
 
 use super::peer::{Link, MetadataPurpose, Peer, PeerId};
-use super::{Action, Endpoints, Network};
+use super::{Action, Endpoints, Network, REFUSED_WAIT};
 use crate::api::{ErrorCode, metadata};
 use crate::engine::cluster::MetadataCall;
 use crate::engine::{Cluster, Error, ErrorKind, Reply, Target, Time};
@@ -61,14 +61,18 @@ impl Network {
     fn apply_metadata(&mut self, now: Time, cluster: Cluster) {
         let is_incomplete = self.topics.iter().any(|name| {
             cluster.topics.get(name).is_none_or(|t| {
-                t.error.is_retriable() || t.partitions.iter().any(|p| !cluster.brokers.contains_key(&p.leader))
+                (t.error.is_error() && !t.error.is_permanent())
+                    || t.partitions.iter().any(|p| !cluster.brokers.contains_key(&p.leader))
             })
         });
         let wait = if is_incomplete || cluster.brokers.is_empty() {
             self.metadata_backoff.next_wait()
         } else {
             self.metadata_backoff.reset();
-            self.config.metadata_max_age
+            // An administrator may have granted a permission since.
+            let is_refused = |name: &Arc<str>| cluster.topics.get(name).is_some_and(|t| t.error.is_error());
+            let max_age = self.config.metadata_max_age;
+            if self.topics.iter().any(is_refused) { max_age.min(REFUSED_WAIT) } else { max_age }
         };
         self.refresh_at = Some(self.refresh_at.unwrap_or(Time::NEVER).min(now + wait));
         self.note_created(now + wait, &cluster);

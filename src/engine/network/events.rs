@@ -75,7 +75,7 @@ impl Network {
                 }
                 continue;
             }
-            let first = || Reminder::from(if error.is_retriable() { now + MAY_BE_NEW } else { now });
+            let first = || Reminder::from(if error.is_permanent() { now } else { now + MAY_BE_NEW });
             if self.missing.entry(name.clone()).or_insert_with(first).is_due(now) {
                 let error = Error::refused(error, "the topic is not available").at(name, None::<i32>);
                 error.report(Component::Network);

@@ -23,6 +23,10 @@ impl Op for EpochEnds {
         "find the end of a leader epoch"
     }
 
+    fn only_reads(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         let entry = |cx: &OpContext<'_>, item: &Item| Partition {
             partition: item.partition,

@@ -239,7 +239,9 @@ impl<T> Ops<T> {
             running.unknown_topic_count = if unknown { running.unknown_topic_count + 1 } else { 0 };
             let can_retry = running.unknown_topic_count < MIN_UNKNOWN_TOPIC_RESPONSES
                 || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
-            if !(error.is_retriable() && can_retry) {
+            let is_unexpected = error.code().is_some_and(|code| !code.is_retriable() && !code.is_permanent());
+            let may_pass = is_unexpected && running.op.only_reads() && now.since(running.started) < UNKNOWN_TOPIC_GRACE;
+            if !((error.is_retriable() && can_retry) || may_pass) {
                 return self.finish(id, Err(error));
             }
             self.demand.refresh = true;

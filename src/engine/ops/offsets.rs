@@ -67,6 +67,10 @@ impl Op for ListOffsets {
         "list offsets"
     }
 
+    fn only_reads(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         let entry = |cx: &OpContext<'_>, item: &Item| Partition {
             partition_index: item.partition,
@@ -138,6 +142,10 @@ impl SegmentOffsets {
 impl Op for SegmentOffsets {
     fn name(&self) -> &'static str {
         "list segments' offsets"
+    }
+
+    fn only_reads(&self) -> bool {
+        true
     }
 
     fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {

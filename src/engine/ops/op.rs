@@ -119,6 +119,10 @@ impl OpContext<'_> {
 pub trait Op: Send {
     /// Returns the name of the operation for messages, such as `list offsets`.
     fn name(&self) -> &'static str;
+    /// Returns whether the operation only reads. After an unexpected error, it is then retried for some seconds.
+    fn only_reads(&self) -> bool {
+        false
+    }
     /// Sends the missing requests.
     fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error>;
     /// Handles a response. After a retriable error, the operation retries. Any other error ends the operation.

@@ -84,6 +84,10 @@ impl Op for Partitions {
         "look up a topic's partitions"
     }
 
+    fn only_reads(&self) -> bool {
+        true
+    }
+
     fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
         ask(cx, Some(std::slice::from_ref(&self.topic)), self.create, LOOK);
         Ok(())

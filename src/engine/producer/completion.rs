@@ -17,6 +17,8 @@ use std::time::Duration;
 /// How many times in a row a broker may close the connection while it receives a large batch. After that, the batch
 /// fails.
 const MAX_DISCONNECTS: u32 = 3;
+/// How many times a batch is sent if a broker answers with a code that gives no reason.
+const MAX_UNKNOWN: u32 = 5;
 
 /// The hint if the client lacks the permission for idempotence.
 const IDEMPOTENT_WRITE: &str = "ask an administrator for an ACL that allows IDEMPOTENT_WRITE on the cluster, or WRITE on any topic from \
@@ -203,8 +205,11 @@ impl<D> Producer<D> {
         }
         // A transaction that lost batches can only be aborted.
         let bumps_epoch = broker_lost_batches && self.producer_id.is_idempotent() && self.transactions.is_none();
-        // The result is unknown if the response cannot be decoded. A retry is safe: the broker recognizes duplicates.
-        let has_unknown_result = error.kind() == ErrorKind::Decode && batch.producer.is_some();
+        // The result is unknown if the response cannot be decoded, or has no code that klamm knows. A retry is safe: the
+        // broker recognizes duplicates.
+        let is_unknown_code = error.code().is_some_and(ErrorCode::is_unknown);
+        let has_unknown_result = batch.producer.is_some()
+            && (error.kind() == ErrorKind::Decode || (is_unknown_code && batch.attempts < MAX_UNKNOWN));
         // Other batches of the request needed the missing feature, and fail. The retry goes without them.
         let retries_alone = code == ErrorCode::UNSUPPORTED_VERSION && needs_fewer_features;
         let should_retry = error.is_retriable()
@@ -230,10 +235,11 @@ impl<D> Producer<D> {
             return self.fail_records(now, topic, partition, batch, error, record_errors);
         }
         batch.attempts += 1;
-        batch.may_be_written |= matches!(
-            error.code(),
-            None | Some(ErrorCode::REQUEST_TIMED_OUT | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-        );
+        batch.may_be_written |= is_unknown_code
+            || matches!(
+                error.code(),
+                None | Some(ErrorCode::REQUEST_TIMED_OUT | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+            );
         let is_oversized = error.kind() == ErrorKind::Oversized && batch.bytes >= LARGE_REQUEST;
         batch.disconnects = if is_oversized { batch.disconnects + 1 } else { 0 };
         // Later records must not wait for a batch that no broker accepts.
@@ -434,7 +440,7 @@ impl<D> Producer<D> {
             let is_unknown = code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
                 && t.unknown_topic_count >= MIN_UNKNOWN_TOPIC_RESPONSES
                 && now >= since + UNKNOWN_TOPIC_GRACE.min(limit);
-            if is_unknown || (code.is_error() && !code.is_retriable()) {
+            if is_unknown || code.is_permanent() {
                 let error = Error::refused(code, format!("produce to topic {:?}", t.name));
                 self.fail_waiting(topic, &error);
                 has_failed = true;
