@@ -11,9 +11,10 @@ pub mod private_file;
 use flight::{Flight, Frame};
 use log::{Level, LevelFilter};
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The part of a client that writes a log line. Each component has a logger of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,12 +167,15 @@ pub struct LogIdentity {
     levels: Levels,
     sink: Option<Arc<dyn Sink>>,
     flight: Option<Arc<Flight>>,
+    /// Whether a log handler sends through the client.
+    serves_handler: AtomicBool,
 }
 
 impl LogIdentity {
     /// Creates the identity of a client.
     pub fn new(client_id: &str, levels: Levels, sink: Option<Arc<dyn Sink>>, flight: Option<Flight>) -> Self {
-        Self { client_id: client_id.into(), levels, sink, flight: flight.map(Arc::new) }
+        let (flight, serves_handler) = (flight.map(Arc::new), AtomicBool::new(false));
+        Self { client_id: client_id.into(), levels, sink, flight, serves_handler }
     }
 
     /// Returns the flight recorder, if it is enabled.
@@ -193,8 +197,17 @@ impl LogIdentity {
         }
     }
 
+    /// Notes that a log handler may send through the client, if the current thread passes log lines to handlers. The
+    /// client then writes no more debug lines: each of them would cause another send, and so more debug lines.
+    pub fn note_send(&self) {
+        if PASSES_LINES.get() {
+            self.serves_handler.store(true, Relaxed);
+        }
+    }
+
     fn is_enabled(&self, level: Level, component: Component) -> bool {
         level <= self.levels.most
+            && (level <= Level::Info || !self.serves_handler.load(Relaxed))
             && (self.levels.demanded.contains(&component)
                 || self.sink.as_ref().is_none_or(|sink| sink.is_enabled(level, component)))
     }
@@ -203,6 +216,13 @@ impl LogIdentity {
 thread_local! {
     /// The client for which the current thread works.
     static CURRENT: RefCell<Option<Arc<LogIdentity>>> = const { RefCell::new(None) };
+    /// Whether the current thread passes log lines to handlers.
+    static PASSES_LINES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Notes that the current thread passes log lines to handlers.
+pub fn begin_passing_lines() {
+    PASSES_LINES.set(true);
 }
 
 /// Marks the log lines of the current thread with the identity of a client, until this guard is dropped.

@@ -210,6 +210,12 @@ impl<R: ClientRole> Client<R> {
         self.core.shared.nudge();
     }
 
+    /// Notes that the current thread sends a record.
+    #[inline]
+    pub(super) fn note_send(&self) {
+        self.core.shared.log.note_send();
+    }
+
     /// Does the I/O thread's work once if the I/O thread sleeps. Otherwise wakes the I/O thread.
     pub(super) fn push(&self) -> Result<(), Error> {
         self.core.push()

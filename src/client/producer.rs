@@ -311,6 +311,7 @@ impl Client<Machine> {
 
     /// Locks the producer for a call that sends many records.
     pub fn batch(&self) -> Result<Appender<'_>, Error> {
+        self.note_send();
         let state = self.open()?;
         let now = self.now();
         let waking = Waking { producer: self, is_needed: false, is_single: false };

@@ -9,7 +9,7 @@ use super::deadline::bounded;
 use super::error::raise;
 use crate::client::{CommitResult, CommittedOffset, Error};
 use crate::logging::flight::Flight;
-use crate::logging::{Component, Line, Sink};
+use crate::logging::{Component, Line, Sink, begin_passing_lines};
 use log::{Level, LevelFilter};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -97,6 +97,7 @@ impl LogQueue {
 
     /// Waits for lines. Returns the lines and the number of dropped lines, or None after the queue is closed and empty.
     fn take(&self, py: Python<'_>) -> Option<(Vec<LogLine>, u64)> {
+        begin_passing_lines();
         let (lines, dropped) = py.detach(|| {
             let mut queue = self.shared.queue();
             queue.is_writing = false;

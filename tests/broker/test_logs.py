@@ -17,6 +17,7 @@ import klamm.logs
 from klamm.errors import KafkaError, KafkaTimeoutError, NetworkError
 from klamm.testing import DevBroker
 from log_lines import Lines, collected
+from settled import until
 
 CLOSED = "127.0.0.1:1"
 
@@ -452,3 +453,38 @@ def test_an_error_names_host_port_and_node():
             admin.describe_cluster(timeout=1)
         address = caught.value.broker
         assert (address, address.host, address.node_id) == (broker.bootstrap_servers, "127.0.0.1", 1)
+
+
+def test_a_handler_that_sends_debug_lines_through_klamm_comes_to_an_end():
+    with DevBroker() as dev, klamm.Producer(dev.bootstrap_servers) as producer:
+        handler = Sending(producer)
+        logger, level = logging.getLogger("klamm"), logging.getLogger("klamm").level
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(handler)
+        try:
+            producer.send("t", b"first").result(20)
+            until(handler.is_settled)
+            assert handler.count > 0
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+
+
+class Sending(logging.Handler):
+    """Sends each line to a topic."""
+
+    def __init__(self, producer):
+        super().__init__()
+        self.producer = producer
+        self.count = 0
+
+    def emit(self, record):
+        self.count += 1
+        self.producer.send_nowait("logs", record.getMessage().encode())
+
+    def is_settled(self):
+        before = self.count
+        klamm.logs.flush(1)
+        self.producer.flush(20)
+        klamm.logs.flush(1)
+        return self.count == before
