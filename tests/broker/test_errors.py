@@ -53,17 +53,49 @@ def test_nothing_listening(style, attempt):
 def test_an_http_server(style, attempt):
     with faults.server(faults.HTTP_ANSWER) as address:
         error, seconds = attempt(style, address)
+    assert isinstance(error, (NetworkError, KafkaTimeoutError))
     assert address in str(error)
-    assert "HTTP" in str(error)
+    assert "the server speaks HTTP" in str(error)
     assert seconds < 15
 
 
 def test_a_tls_port(style, attempt):
     with faults.server(faults.TLS_ALERT) as address:
         error, seconds = attempt(style, address)
+    assert isinstance(error, (NetworkError, KafkaTimeoutError))
     assert address in str(error)
-    assert "TLS" in str(error)
+    assert "the server speaks TLS" in str(error)
     assert seconds < 15
+
+
+def reader(bootstrap):
+    with klamm.Consumer(bootstrap, **QUICK) as consumer:
+        consumer.assign([klamm.TopicPartition("t", 0, 0)])
+        consumer.poll(20)
+
+
+def member(bootstrap):
+    with klamm.Consumer(bootstrap, group_id="g", topics=["t"], **QUICK) as consumer:
+        consumer.poll(20)
+
+
+def share_member(bootstrap):
+    with klamm.ShareConsumer(bootstrap, group_id="g", topics=["t"], **QUICK) as consumer:
+        consumer.poll(20)
+
+
+def admin(bootstrap):
+    with klamm.Admin(bootstrap, **QUICK) as admin:
+        admin.list_topics()
+
+
+@pytest.mark.parametrize("call", [reader, member, share_member, admin])
+@pytest.mark.parametrize(("answer", "protocol"), [(faults.HTTP_ANSWER, "HTTP"), (faults.TLS_ALERT, "TLS")])
+def test_every_client_names_the_other_protocol_of_a_server(call, answer, protocol):
+    with faults.server(answer) as address, pytest.raises((NetworkError, KafkaTimeoutError)) as caught:
+        call(address)
+    assert address in str(caught.value)
+    assert f"the server speaks {protocol}" in str(caught.value)
 
 
 def test_a_port_that_hangs_up(style, attempt):

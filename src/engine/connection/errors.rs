@@ -11,12 +11,15 @@ impl<T> Connection<T> {
             // The peer spoke Kafka's protocol before, so the stream is damaged. Another connection may work.
             return Error::new(ErrorKind::Network, format!("the broker's response is damaged: {bad}"));
         }
-        let error = Error::new(ErrorKind::Decode, format!("peer does not speak Kafka's protocol: {bad}"));
+        // Like a broker that is down: another address, or a corrected proxy, may lead to a broker.
+        let error = |message: String| Error::new(ErrorKind::Network, message);
         match bad.found {
-            [b'H', b'T', b'T', b'P'] => error.with_hint("this is an HTTP server; check the port"),
-            [0x15 | 0x16, 3, ..] => error
-                .with_hint("this port speaks TLS: set security.protocol to SSL or SASL_SSL, or use the plaintext port"),
-            _ => error.with_hint("check that host and port are those of a Kafka broker"),
+            [b'H', b'T', b'T', b'P'] => error("the server speaks HTTP, not Kafka's protocol".to_owned())
+                .with_hint("check the port: this is an HTTP server"),
+            [0x15 | 0x16, 3, ..] => error("the server speaks TLS, and the client does not use TLS".to_owned())
+                .with_hint("set security.protocol to SSL or SASL_SSL, or use the plaintext port"),
+            _ => error(format!("the server does not speak Kafka's protocol: {bad}"))
+                .with_hint("check that host and port are those of a Kafka broker"),
         }
     }
 
