@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -168,8 +169,11 @@ def test_an_error_that_ends_the_work_of_a_client_writes_the_recorder(fail, tmp_p
 @pytest.mark.parametrize("make", [klamm.Consumer, klamm.ShareConsumer, klamm.AsyncConsumer, klamm.AsyncAdmin])
 def test_a_client_that_was_not_used_has_nothing_to_dump(make, tmp_path):
     args = () if make is klamm.AsyncAdmin else ("g",)
+    client = make("127.0.0.1:1", *args)
     with pytest.raises(ConfigError, match="has not been used"):
-        make("127.0.0.1:1", *args).dump_flight(tmp_path / "dump")
+        client.dump_flight(tmp_path / "dump")
+    if (closing := client.close()) is not None:
+        asyncio.run(closing)
 
 
 ON_SIGNAL = """

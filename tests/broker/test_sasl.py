@@ -383,16 +383,12 @@ def test_a_token_provider_or_an_endpoint_is_required():
 
 def test_a_token_is_not_in_its_repr():
     assert "secret" not in repr(Token("secret", 1.0))
-    with pytest.raises(TypeError, match="pickle"):
-        copy.copy(
-            klamm.Admin(
-                "127.0.0.1:1",
-                security_protocol="SASL_PLAINTEXT",
-                sasl_mechanism="PLAIN",
-                sasl_username="a",
-                sasl_password="b",
-            )
-        )
+    config = {"sasl_mechanism": "PLAIN", "sasl_username": "a", "sasl_password": "b"}
+    with (
+        klamm.Admin("127.0.0.1:1", security_protocol="SASL_PLAINTEXT", **config) as admin,
+        pytest.raises(TypeError, match="pickle"),
+    ):
+        copy.copy(admin)
 
 
 @pytest.mark.parametrize("mechanism", [*PASSWORDS, "OAUTHBEARER"])

@@ -25,9 +25,10 @@ def clients():
         klamm.Consumer(NOWHERE, group_id="g", enable_auto_commit=False) as consumer,
         klamm.ShareConsumer(NOWHERE, group_id="g") as share,
         klamm.Admin(NOWHERE) as admin,
+        klamm.Producer(NOWHERE, transactional_id="tx") as transactional,
     ):
         consumer.assign([TopicPartition("t", 0, offset=0)])
-        tx = klamm.Producer(NOWHERE, transactional_id="tx").transaction()
+        tx = transactional.transaction()
         yield SimpleNamespace(producer=producer, consumer=consumer, share=share, admin=admin, tx=tx)
 
 
