@@ -198,7 +198,7 @@ REFUSED = [
     ("admin", "describe_groups", {"groups": "g"}, ArgumentError, "groups have to be a list, not str"),
     ("admin", "group_lag", {"group": None}, ArgumentError, "group has to be a str, not NoneType"),
     ("admin", "list_topics", {"timeout": "1"}, ArgumentError, SECONDS + "str"),
-    ("tx", "commit_offsets", {"consumer": 5}, ArgumentError, "a Consumer or a GroupMetadata, not int"),
+    ("tx", "commit_offsets", {"consumer": 5}, ArgumentError, "a Consumer or a GroupMetadata, not of int"),
 ]
 
 
