@@ -1,13 +1,15 @@
 """The client process of the soak test: producers, group members, and the records that they saw.
 
 The test measures the memory of this process. Records are therefore marked in tables that have their full size from the
-start. The only argument is the settings (JSON). `stop` on standard input ends the producers, and then the members when
+start. The only argument is the settings (JSON). With `registry`, the keys of records are Avro values, and one group
+reads them on an event loop. With `late`, this share of transactions is open for longer than its timeout. `stop` on standard input ends the producers, and then the members when
 they have read everything. Each line of standard output is a JSON object: `progress` every second, and `report` at the
 end.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -16,10 +18,12 @@ import threading
 import time
 import traceback
 from collections import Counter, deque
+from contextlib import ExitStack
 from pathlib import Path
 
 import klamm
-from klamm.errors import FencedError, KafkaError, KafkaTimeoutError, TransactionAbortedError
+from klamm.errors import DeserializationError, FencedError, KafkaError, KafkaTimeoutError, TransactionAbortedError
+from klamm.registry import AsyncSchemaRegistry, AvroDeserializer, AvroSerializer, SchemaRegistry
 
 TICK_S = 0.05
 OUTSTANDING = 5_000
@@ -29,7 +33,10 @@ LIVES_S = (20, 120)
 """Range of times after which a member leaves its group and joins again."""
 FAR_BACK, MAX_BACKS = 1_000, 20
 """A member reports positions that go back by more offsets than this, and at most this many of them."""
-QUICK = {"request_timeout_ms": 3_000, "socket_connection_setup_timeout_ms": 3_000}
+ON_LOOP = "soak-async"
+"""The group whose member reads on an event loop."""
+KEY = '"long"'
+"""The schema of keys."""
 
 
 class Worker(threading.Thread):
@@ -69,7 +76,7 @@ class Producing(Worker):
 
     def __init__(self, settings, topic, **config):
         super().__init__(f"producer {topic}")
-        self.settings, self.topic, self.config = settings, topic, config
+        self.settings, self.topic, self.config = settings, topic, config | settings["config"]
         self.stops = threading.Event()
         self.sent, self.failed = 0, []
 
@@ -94,11 +101,16 @@ class Producing(Worker):
                     self.note(error)
                     self.failed.append(number)
 
-        partitions = self.settings["partitions"]
-        with klamm.Producer(self.settings["servers"], **self.config, **QUICK) as producer:
+        partitions, url = self.settings["partitions"], self.settings.get("registry")
+        with ExitStack() as running:
+            if url:
+                registry = running.enter_context(SchemaRegistry(url))
+                self.config["key_serializer"] = AvroSerializer(registry, KEY)
+            producer = running.enter_context(klamm.Producer(self.settings["servers"], **self.config))
             for numbers in self.paced():
                 for number in numbers:
-                    delivery = producer.send(self.topic, b"%d" % number, partition=number % partitions)
+                    key = number if url else None
+                    delivery = producer.send(self.topic, b"%d" % number, key=key, partition=number % partitions)
                     waiting.append((number, delivery))
                 acknowledged(OUTSTANDING)
             acknowledged(0)
@@ -108,15 +120,16 @@ class Transacting(Producing):
     """Sends numbers in transactions. It repeats aborted ones; those with an unknown result are in `unknown`."""
 
     def __init__(self, settings, topic):
-        super().__init__(settings, topic)
+        self.timeout = settings.get("transaction_timeout_ms", 20_000)
+        super().__init__(settings, topic, transactional_id=topic, transaction_timeout_ms=self.timeout)
         self.unknown, self.transactions = [], 0
+        self.chance = random.Random(topic)
 
     def work(self):
         left = iter(self.paced())
         numbers = next(left, None)
         while numbers is not None:
-            config = {"transactional_id": self.topic, "transaction_timeout_ms": 20_000}
-            with klamm.Producer(self.settings["servers"], **config, **QUICK) as producer:
+            with klamm.Producer(self.settings["servers"], **self.config) as producer:
                 try:
                     while numbers is not None:
                         if self.transact(producer, numbers):
@@ -130,6 +143,8 @@ class Transacting(Producing):
             with producer.transaction() as tx:
                 for number in numbers:
                     tx.send_nowait(self.topic, b"%d" % number, partition=number % partitions)
+                if self.chance.random() < self.settings.get("late", 0):
+                    self.stops.wait(1.5 * self.timeout / 1000)
         except KafkaTimeoutError as error:
             self.note(error)
             self.unknown += numbers
@@ -147,7 +162,16 @@ class Member(Worker):
 
     def __init__(self, settings, group, number, tables, **config):
         super().__init__(f"member {number} of {group}")
-        self.settings, self.group, self.tables, self.config = settings, group, tables, config
+        self.settings, self.group, self.tables = settings, group, tables
+        self.config = {
+            "group_id": group,
+            "topics": list(tables),
+            "auto_offset_reset": "earliest",
+            "isolation_level": "read_committed",
+            "auto_commit_interval_ms": 1_000,
+            **config,
+            **settings["config"],
+        }
         self.stops, self.keeps_running = threading.Event(), threading.Event()
         self.lives, self.repeated, self.assigned, self.positions = 0, 0, 0, {}
         self.next, self.backs = {}, []
@@ -160,17 +184,8 @@ class Member(Worker):
 
     def live(self, until):
         self.assigned = 0
-        with klamm.Consumer(
-            self.settings["servers"],
-            group_id=self.group,
-            topics=list(self.tables),
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-            auto_commit_interval_ms=1_000,
-            **self.config,
-            **QUICK,
-        ) as consumer:
-            while not self.stops.is_set() and (self.keeps_running.is_set() or time.monotonic() < until):
+        with klamm.Consumer(self.settings["servers"], **self.config) as consumer:
+            while self.is_alive_until(until):
                 try:
                     records = consumer.poll(0.2)
                     self.assigned = len(consumer.assignment())
@@ -181,6 +196,9 @@ class Member(Worker):
             if self.stops.is_set():
                 for tp in consumer.assignment():
                     self.positions[f"{tp.topic}-{tp.partition}"] = consumer.position(tp, timeout=5)
+
+    def is_alive_until(self, until):
+        return not self.stops.is_set() and (self.keeps_running.is_set() or time.monotonic() < until)
 
     def take(self, records):
         for record in records:
@@ -208,6 +226,49 @@ class Member(Worker):
             "places": self.positions,
         }
         return super().report() | more
+
+
+class AsyncMember(Member):
+    """Reads with a deserializer that looks up schemas. It cancels some polls."""
+
+    def live(self, until):
+        asyncio.run(self.live_on_loop(until))
+
+    async def live_on_loop(self, until):
+        self.assigned = 0
+        async with AsyncSchemaRegistry(self.settings["registry"]) as registry:
+            keys = AvroDeserializer(registry)
+            async with klamm.AsyncConsumer(self.settings["servers"], key_deserializer=keys, **self.config) as consumer:
+                while self.is_alive_until(until):
+                    try:
+                        records = await asyncio.wait_for(consumer.poll(0.2), random.choice([0.1, 5]))
+                        self.assigned = len(consumer.assignment())
+                    except asyncio.TimeoutError:
+                        continue
+                    except KafkaError as error:
+                        self.note(error)
+                        continue
+                    self.take_typed(consumer, records)
+                if self.stops.is_set():
+                    for tp in consumer.assignment():
+                        self.positions[f"{tp.topic}-{tp.partition}"] = await consumer.position(tp, timeout=5)
+
+    def take_typed(self, consumer, records):
+        """Mark records, and read the rest again if the registry is away."""
+        good, left = [], set()
+        for record in records:
+            tp = klamm.TopicPartition(record.topic, record.partition)
+            if tp in left:
+                continue
+            try:
+                assert record.key in (None, int(record.value))
+            except DeserializationError as error:
+                self.note(error)
+                left.add(tp)
+                consumer.seek(tp, record.offset)
+            else:
+                good.append(record)
+        self.take(good)
 
 
 def held():
@@ -248,8 +309,16 @@ def wait(condition, seconds):
         time.sleep(0.2)
 
 
-def main():
+def read_settings():
     settings = json.loads(sys.argv[1])
+    settings["config"] = {"request_timeout_ms": 3_000, "socket_connection_setup_timeout_ms": 3_000}
+    if "registry" in settings:
+        settings["groups"][ON_LOOP] = (1, {})
+    return settings
+
+
+def main():
+    settings = read_settings()
     stop = threading.Event()
 
     def listen():
@@ -258,7 +327,7 @@ def main():
         stop.set()
 
     # The first client of a process starts the thread that writes log lines, and that thread stays.
-    with klamm.Admin(settings["servers"], **QUICK) as admin:
+    with klamm.Admin(settings["servers"], **settings["config"]) as admin:
         admin.list_topics()
     before = held()
     threading.Thread(target=listen, daemon=True).start()
@@ -274,7 +343,7 @@ def main():
         for group in settings["groups"]
     }
     members = [
-        Member(settings, group, number, tables[group], **config)
+        (AsyncMember if group == ON_LOOP else Member)(settings, group, number, tables[group], **config)
         for group, (count, config) in settings["groups"].items()
         for number in range(1, count + 1)
     ]
