@@ -258,6 +258,10 @@ class OffsetInMessageError(DecodeError):
     """The requested byte offset is inside a message of Kafka 0.6 or 0.7, not at the start of a message."""
 
 
+class OutOfMemoryError(KafkaError, MemoryError):
+    """The system has no memory for the records of a batch. The records are not lost: another attempt reads them."""
+
+
 class AuthenticationError(KafkaError):
     """The broker rejected this client's credentials, or the client rejected the broker's certificate.
 

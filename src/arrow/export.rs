@@ -32,18 +32,28 @@ pub struct Rows<'a> {
     pub records: &'a [Record],
 }
 
-/// The error if the data exceeds the maximum size of a column.
+/// The error if records cannot become columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLarge;
+pub enum ExportError {
+    /// The data exceeds the maximum size of a column.
+    TooLarge,
+    /// The system has no memory for a column of this number of bytes.
+    OutOfMemory(usize),
+}
 
-impl fmt::Display for TooLarge {
+impl fmt::Display for ExportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the records hold 2 GiB or more, which one Arrow batch cannot: take fewer at a time")
+        match self {
+            Self::TooLarge => {
+                f.write_str("the records hold 2 GiB or more, which one Arrow batch cannot: take fewer at a time")
+            }
+            Self::OutOfMemory(bytes) => write!(f, "no memory for an Arrow column of {bytes} bytes"),
+        }
     }
 }
 
 /// Builds the columns from `rows`.
-pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, TooLarge> {
+pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, ExportError> {
     let count = rows.iter().map(|r| r.records.len()).sum();
     let has = |column| columns.columns.contains(&column);
     let mut keys = Binary::new(rows, has(Column::Key), Record::key_size)?;
@@ -65,7 +75,7 @@ pub fn to_batch(columns: &Columns, rows: &[Rows<'_>]) -> Result<RecordBatch, Too
     let (keys, values) = (keys.finish(), values.finish());
     let offsets: ArrayRef = Arc::new(Int64Array::from(offsets.values));
     let timestamps = times(columns.layout, timestamps.values);
-    let array = |column: &Column| -> Result<ArrayRef, TooLarge> {
+    let array = |column: &Column| -> Result<ArrayRef, ExportError> {
         Ok(match column {
             Column::Topic => topics(columns.layout, rows, count)?,
             Column::Partition => Arc::new(Int32Array::from(per_slice(rows, count, |r| r.partition))),
@@ -93,16 +103,19 @@ struct Binary {
 }
 
 impl Binary {
-    fn new(rows: &[Rows<'_>], wanted: bool, length: impl Fn(&Record) -> Option<usize>) -> Result<Self, TooLarge> {
+    fn new(rows: &[Rows<'_>], wanted: bool, length: impl Fn(&Record) -> Option<usize>) -> Result<Self, ExportError> {
         let (mut count, mut size) = (0, 0);
         for r in rows.iter().filter(|_| wanted) {
             count += r.records.len();
             size += r.records.iter().map(|record| length(record).unwrap_or(0)).sum::<usize>();
         }
-        i32::try_from(size).map_err(|_| TooLarge)?;
+        i32::try_from(size).map_err(|_| ExportError::TooLarge)?;
         let mut offsets = Vec::with_capacity(count + 1);
         offsets.push(0);
-        Ok(Self { wanted, offsets, values: Vec::with_capacity(size + SHORT), nulls: NullBufferBuilder::new(count) })
+        // The size comes from the broker, so a failed allocation must not end the process.
+        let mut values = Vec::new();
+        values.try_reserve_exact(size + SHORT).map_err(|_| ExportError::OutOfMemory(size))?;
+        Ok(Self { wanted, offsets, values, nulls: NullBufferBuilder::new(count) })
     }
 
     #[inline]
@@ -173,10 +186,10 @@ fn per_slice<T: Copy>(rows: &[Rows<'_>], count: usize, value: impl Fn(&Rows<'_>)
     out
 }
 
-fn topics(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ArrayRef, TooLarge> {
+fn topics(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ArrayRef, ExportError> {
     if layout == Layout::Spark {
         let bytes: usize = rows.iter().map(|r| r.topic.len() * r.records.len()).sum();
-        i32::try_from(bytes).map_err(|_| TooLarge)?;
+        i32::try_from(bytes).map_err(|_| ExportError::TooLarge)?;
         let names = rows.iter().flat_map(|r| std::iter::repeat_n(r.topic, r.records.len()));
         return Ok(Arc::new(StringArray::from_iter_values(names)));
     }
@@ -212,7 +225,7 @@ fn no_headers(layout: Layout, count: usize) -> ListArray {
     ListArray::new(header_field(layout), OffsetBuffer::new_zeroed(count), none, nulls)
 }
 
-fn headers(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ListArray, TooLarge> {
+fn headers(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ListArray, ExportError> {
     let mut offsets: Vec<i32> = Vec::with_capacity(count + 1);
     let mut nulls = NullBufferBuilder::new(count);
     let (mut keys, mut key_ends): (Vec<u8>, Vec<i32>) = (Vec::new(), vec![0]);
@@ -240,7 +253,7 @@ fn headers(layout: Layout, rows: &[Rows<'_>], count: usize) -> Result<ListArray,
             offsets.push(key_ends.len() as i32 - 1);
         }
     }
-    i32::try_from(keys.len().max(values.len()).max(key_ends.len())).map_err(|_| TooLarge)?;
+    i32::try_from(keys.len().max(values.len()).max(key_ends.len())).map_err(|_| ExportError::TooLarge)?;
     let keys = StringArray::new(offset_buffer(key_ends), Buffer::from_vec(keys), None);
     let values = BinaryArray::new(offset_buffer(value_ends), Buffer::from_vec(values), value_nulls.finish());
     let structs = StructArray::new(header_fields(), vec![Arc::new(keys), Arc::new(values)], None);

@@ -10,7 +10,7 @@ mod export;
 mod import;
 
 pub use columns::{Columns, Layout};
-pub use export::{Rows, TooLarge, to_batch};
+pub use export::{ExportError, Rows, to_batch};
 pub use import::{Input, Invalid, Row, is_known, is_pandas_index};
 
 pub use arrow_array::RecordBatch;

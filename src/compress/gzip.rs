@@ -5,11 +5,11 @@
 //! in one call, directly into the output. If the data is damaged, the decoder reads it again in pieces, to recover the
 //! bytes before the damage.
 
-use super::bounded::read_bounded;
+use super::bounded::{Fault, read_bounded, reserve};
 use flate2::bufread::GzDecoder;
 use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use std::cell::Cell;
-use std::io::{Chain, Read};
+use std::io::{Chain, ErrorKind, Read};
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 /// The size of a member's header without a name, together with the trailing checksum and size.
@@ -55,9 +55,9 @@ pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-pub fn decompress(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
+pub fn decompress(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
     let start = out.len();
-    if whole(data, limit, out).is_some() {
+    if whole(data, limit, out)?.is_some() {
         // What the last member says of its size may be a lie.
         out.shrink_to_fit();
         return Ok(());
@@ -97,18 +97,23 @@ fn is_member(data: &[u8]) -> bool {
 
 /// Decompresses the intact data, within the limit. Uses as few calls as possible, because the decoder copies its window
 /// in each call.
-fn whole(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Option<()> {
+fn whole(mut data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<Option<()>, Fault> {
     let size = data.last_chunk().map_or(0, |size| u32::from_le_bytes(*size) as usize);
-    out.reserve(size.min(data.len().saturating_mul(USUAL_RATIO)).min(limit.saturating_sub(out.len())));
+    reserve(out, size.min(data.len().saturating_mul(USUAL_RATIO)).min(limit.saturating_sub(out.len())))?;
     loop {
         let mut start = [0; 4];
         let member = open(data, &mut start);
         // One byte more than allowed tells "exactly at the limit" from "beyond it".
-        let mut member = member.take((limit.checked_sub(out.len())? as u64).saturating_add(1));
-        member.read_to_end(out).ok().filter(|_| out.len() <= limit)?;
+        let Some(left) = limit.checked_sub(out.len()) else { return Ok(None) };
+        let mut member = member.take((left as u64).saturating_add(1));
+        match member.read_to_end(out) {
+            Err(e) if e.kind() == ErrorKind::OutOfMemory => return Err(Fault::OutOfMemory(2 * out.len())),
+            Ok(_) if out.len() <= limit => {}
+            _ => return Ok(None),
+        }
         (_, data) = member.into_inner().into_inner().into_inner();
         if !is_member(data) {
-            return Some(());
+            return Ok(Some(()));
         }
     }
 }

@@ -9,7 +9,7 @@
 //! checksum. In messages of magic 0, the Java client wrongly includes the frame's magic number in the header checksum
 //! (KIP-57), and klamm writes the same checksum.
 
-use super::bounded::too_large;
+use super::bounded::{Fault, append, append_zeros, reserve, too_large};
 use lz4_flex::block::{DecompressError, decompress_into};
 use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
 use std::cell::Cell;
@@ -70,7 +70,7 @@ pub fn check_start(mut data: &[u8]) -> Result<(), String> {
 }
 
 /// Decompresses one frame. Verifies the header checksum if `checked` is true.
-pub fn decompress(mut data: &[u8], checked: bool, limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
+pub fn decompress(mut data: &[u8], checked: bool, limit: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
     let (flags, block_size) = frame_header(&mut data, checked)?;
     loop {
         let length = word(&mut data)?;
@@ -82,16 +82,16 @@ pub fn decompress(mut data: &[u8], checked: bool, limit: usize, out: &mut Vec<u8
         }
         let length_of_block = (length & !STORED) as usize;
         if length_of_block > block_size {
-            return Err(format!("block of {length_of_block} bytes in a frame of blocks up to {block_size}"));
+            return Err(format!("block of {length_of_block} bytes in a frame of blocks up to {block_size}").into());
         }
         let block = bytes(&mut data, length_of_block)?;
         if flags & BLOCK_CHECKSUMS != 0 && word(&mut data)? != XxHash32::oneshot(0, block) {
-            return Err("block checksum does not match the data".to_owned());
+            return Err("block checksum does not match the data".into());
         }
         let max_output = block_size.min(limit.saturating_sub(out.len()));
         if length & STORED == 0 {
             let start = out.len();
-            let error = match append_decompressed(block, max_output, out) {
+            let error = match append_decompressed(block, max_output, out)? {
                 Ok(()) if ends_in_literals(block, out.get(start..).unwrap_or_default()) => continue,
                 Ok(()) => "block does not end in literals".to_owned(),
                 Err(DecompressError::OutputTooSmall { .. }) if max_output < block_size => return Err(too_large(limit)),
@@ -100,23 +100,27 @@ pub fn decompress(mut data: &[u8], checked: bool, limit: usize, out: &mut Vec<u8
             out.truncate(start);
             if append_as_reference(block, block_size, limit, out)?.is_none() {
                 out.truncate(start);
-                return Err(error);
+                return Err(error.into());
             }
         } else if block.len() > max_output {
             return Err(too_large(limit));
         } else {
-            out.extend_from_slice(block);
+            append(out, block)?;
         }
     }
 }
 
-fn append_decompressed(block: &[u8], max_output: usize, out: &mut Vec<u8>) -> Result<(), DecompressError> {
+fn append_decompressed(
+    block: &[u8],
+    max_output: usize,
+    out: &mut Vec<u8>,
+) -> Result<Result<(), DecompressError>, Fault> {
     let start = out.len();
     // A byte of a block stands for 255 at most, so that a small one does not get room for four megabytes.
-    out.resize(start + max_output.min(block.len().saturating_mul(255)), 0);
+    append_zeros(out, max_output.min(block.len().saturating_mul(255)))?;
     let written = decompress_into(block, out.get_mut(start..).unwrap_or_default());
     out.truncate(start + written.as_ref().copied().unwrap_or(0));
-    written.map(drop)
+    Ok(written.map(drop))
 }
 
 /// Returns whether the last five bytes of the block are literals, as in the output of every encoder.
@@ -132,7 +136,7 @@ fn append_as_reference(
     block_size: usize,
     limit: usize,
     out: &mut Vec<u8>,
-) -> Result<Option<()>, String> {
+) -> Result<Option<()>, Fault> {
     let start = out.len();
     let max_output = limit.saturating_sub(start);
     loop {
@@ -149,7 +153,7 @@ fn append_as_reference(
         if written + literals > max_output {
             return Err(too_large(limit));
         }
-        out.extend_from_slice(bytes);
+        append(out, bytes)?;
         if is_last {
             return Ok(Some(()));
         }
@@ -165,8 +169,9 @@ fn append_as_reference(
             return Err(too_large(limit));
         }
         if offset == 0 {
-            out.resize(out.len() + length, 0);
+            append_zeros(out, length)?;
         }
+        reserve(out, start + end - out.len())?;
         // What is copied may be what the copy has just made.
         while out.len() - start < end {
             let from = out.len() - offset;

@@ -24,7 +24,7 @@ mod snappy;
 #[cfg(feature = "zstd")]
 mod zstd;
 
-use bounded::too_large;
+use bounded::{Fault, append, too_large};
 use std::fmt;
 
 /// The default limit for the decompressed size of a batch, in bytes.
@@ -112,20 +112,35 @@ impl From<Compression> for Codec {
     }
 }
 
-/// The error if data cannot be compressed or decompressed, or exceeds the size limit of a batch.
+/// The error if data cannot be compressed or decompressed, exceeds the size limit of a batch, or does not fit into the
+/// memory of the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The codec.
     pub compression: Compression,
-    /// The message of the codec.
-    pub why: String,
+    fault: Fault,
+}
+
+impl Error {
+    /// Creates the error for data that cannot be compressed.
+    pub(crate) fn refused(compression: Compression, why: String) -> Self {
+        Self { compression, fault: why.into() }
+    }
+
+    /// Returns whether the data may be valid, but the system has no memory for it.
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self.fault, Fault::OutOfMemory(_))
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.compression {
-            Compression::None => f.write_str(&self.why),
-            other => write!(f, "{}: {}", other.name(), self.why),
+        if self.compression != Compression::None {
+            write!(f, "{}: ", self.compression.name())?;
+        }
+        match &self.fault {
+            Fault::Refused(why) => f.write_str(why),
+            Fault::OutOfMemory(bytes) => write!(f, "no memory for {bytes} bytes"),
         }
     }
 }
@@ -155,7 +170,7 @@ pub fn compress(codec: impl Into<Codec>, data: &[u8], out: &mut Vec<u8>) -> Resu
         #[allow(unreachable_patterns)]
         other => Err(missing(other)),
     }
-    .map_err(|why| Error { compression, why })
+    .map_err(|fault| Error { compression, fault: fault.into() })
 }
 
 /// Decompresses `data`. Fails if the output would exceed `limit` bytes.
@@ -171,10 +186,7 @@ pub fn decompress(compression: Compression, data: &[u8], limit: usize) -> Result
 pub fn decompress_into(compression: Compression, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Error> {
     match compression {
         Compression::None if data.len() > limit.saturating_sub(out.len()) => Err(too_large(limit)),
-        Compression::None => {
-            out.extend_from_slice(data);
-            Ok(())
-        }
+        Compression::None => append(out, data),
         #[cfg(feature = "gzip")]
         Compression::Gzip => gzip::decompress(data, limit, out),
         #[cfg(feature = "snappy")]
@@ -184,9 +196,9 @@ pub fn decompress_into(compression: Compression, data: &[u8], limit: usize, out:
         #[cfg(feature = "zstd")]
         Compression::Zstd => zstd::decompress(data, limit, out),
         #[allow(unreachable_patterns)]
-        other => Err(missing(other)),
+        other => Err(missing(other).into()),
     }
-    .map_err(|why| Error { compression, why })
+    .map_err(|fault| Error { compression, fault })
 }
 
 /// Returns an error if `data` does not start like compressed data. The Java client checks only this if no record is
@@ -197,15 +209,15 @@ pub fn check_start(compression: Compression, data: &[u8], limit: usize) -> Resul
         // A decoder of zstd reads nothing before it is asked to.
         Compression::None | Compression::Zstd => Ok(()),
         #[cfg(feature = "gzip")]
-        Compression::Gzip => gzip::check_start(data),
+        Compression::Gzip => gzip::check_start(data).map_err(Fault::from),
         #[cfg(feature = "snappy")]
         Compression::Snappy => snappy::check_start(data, limit),
         #[cfg(feature = "lz4")]
-        Compression::Lz4 => lz4::check_start(data),
+        Compression::Lz4 => lz4::check_start(data).map_err(Fault::from),
         #[allow(unreachable_patterns)]
-        other => Err(missing(other)),
+        other => Err(missing(other).into()),
     }
-    .map_err(|why| Error { compression, why })
+    .map_err(|fault| Error { compression, fault })
 }
 
 /// Compresses data for messages of magic 0. The LZ4 frames of magic 0 have the wrong header checksum of the first Java
@@ -230,7 +242,7 @@ pub fn decompress_into_of_magic_0(
 ) -> Result<(), Error> {
     #[cfg(feature = "lz4")]
     if compression == Compression::Lz4 {
-        return lz4::decompress(data, false, limit, out).map_err(|why| Error { compression, why });
+        return lz4::decompress(data, false, limit, out).map_err(|fault| Error { compression, fault });
     }
     decompress_into(compression, data, limit, out)
 }
@@ -318,7 +330,7 @@ mod tests {
         compress(Compression::Lz4, b"data", &mut good).unwrap();
         compress_of_magic_0(Compression::Lz4, b"data", &mut odd).unwrap();
         assert_eq!((&good[..6], &good[7..]), (&odd[..6], &odd[7..]));
-        assert!(decompress(Compression::Lz4, &odd, 4).unwrap_err().why.contains("checksum"));
+        assert!(decompress(Compression::Lz4, &odd, 4).unwrap_err().to_string().contains("checksum"));
         for frame in [good, odd] {
             let mut out = Vec::new();
             decompress_into_of_magic_0(Compression::Lz4, &frame, 4, &mut out).unwrap();
@@ -382,7 +394,7 @@ mod tests {
         }
         let long = frame_of(b"\x4fabcd\x00\x00\xff\xff\x00\x50vwxyz", 0);
         assert_eq!(decompress(Compression::Lz4, &long, 4 + 529 + 5).unwrap().len(), 4 + 529 + 5);
-        assert!(decompress(Compression::Lz4, &long, 100).unwrap_err().why.contains("more than 100 bytes"));
+        assert!(decompress(Compression::Lz4, &long, 100).unwrap_err().to_string().contains("more than 100 bytes"));
     }
 
     #[test]
@@ -436,7 +448,7 @@ mod tests {
             let (data, mut out) = (text(), Vec::new());
             compress(*compression, &data, &mut out).unwrap();
             let error = decompress(*compression, &out, data.len() - 1).unwrap_err();
-            assert_eq!((error.compression, error.why), (*compression, too_large(data.len() - 1)));
+            assert_eq!((error.compression, error.fault), (*compression, too_large(data.len() - 1)));
         }
     }
 

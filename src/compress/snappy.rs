@@ -5,7 +5,7 @@
 //! reader needs. After these numbers come the blocks, each preceded by its length as an int32. The decoder also accepts
 //! a single block that is not in a stream.
 
-use super::bounded::too_large;
+use super::bounded::{Fault, append_zeros, too_large};
 use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 use std::cell::Cell;
 
@@ -36,7 +36,7 @@ pub fn compress(data: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
+pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
     let start = out.len();
     let result = stream(data, limit, out);
     if result.is_err() {
@@ -46,21 +46,21 @@ pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), St
     result
 }
 
-pub fn check_start(data: &[u8], limit: usize) -> Result<(), String> {
+pub fn check_start(data: &[u8], limit: usize) -> Result<(), Fault> {
     match data.strip_prefix(&MAGIC) {
-        Some(framed) if framed.len() < VERSION.len() => Err("stream header is cut off".to_owned()),
+        Some(framed) if framed.len() < VERSION.len() => Err("stream header is cut off".into()),
         Some(_) => Ok(()),
         None if data.is_empty() => Ok(()),
         None => block(data, &mut Vec::new(), limit),
     }
 }
 
-fn stream(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
+fn stream(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
     let Some(framed) = data.strip_prefix(&MAGIC) else {
         return block(data, out, limit);
     };
     let Some(mut rest) = framed.get(VERSION.len()..) else {
-        return Err("stream header is cut off".to_owned());
+        return Err("stream header is cut off".into());
     };
     // Fewer bytes than a length has are the end, as in the xerial library.
     while let Some((length, after)) = rest.split_first_chunk() {
@@ -71,7 +71,7 @@ fn stream(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
         }
         let length = u32::from_be_bytes(*length) as usize;
         if length > after.len() {
-            return Err(format!("block of {length} bytes exceeds the {} left", after.len()));
+            return Err(format!("block of {length} bytes exceeds the {} left", after.len()).into());
         }
         let (body, after) = after.split_at(length);
         block(body, out, limit)?;
@@ -80,18 +80,18 @@ fn stream(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-fn block(data: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), String> {
+fn block(data: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), Fault> {
     let length = decompress_len(data).map_err(|e| e.to_string())?;
     // A copy of 64 bytes, the most that an element gives, takes three.
     if length > data.len().saturating_mul(64) / 3 {
-        return Err(format!("block of {} bytes cannot hold {length}", data.len()));
+        return Err(format!("block of {} bytes cannot hold {length}", data.len()).into());
     }
     if length > limit.saturating_sub(out.len()) {
         return Err(too_large(limit));
     }
     let start = out.len();
-    out.resize(start + length, 0);
+    append_zeros(out, length)?;
     let written = Decoder::new().decompress(data, out.get_mut(start..).unwrap_or_default());
     out.truncate(start + written.as_ref().copied().unwrap_or(0));
-    written.map(drop).map_err(|e| e.to_string())
+    written.map(drop).map_err(|e| e.to_string().into())
 }

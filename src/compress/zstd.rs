@@ -5,7 +5,7 @@
 //! allocate the window size of the frame, which can be 128 MiB for a frame of a few bytes. If the data is damaged, the
 //! decoder reads it again as a stream, to recover the bytes before the damage.
 
-use super::bounded::read_bounded;
+use super::bounded::{Fault, append, read_bounded, reserve};
 use std::cell::Cell;
 use std::io::Read;
 use zstd::bulk::{Compressor, Decompressor};
@@ -41,22 +41,30 @@ pub fn compress(data: &[u8], level: Option<i32>, out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
+pub fn decompress(data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
     let max_output = limit.saturating_sub(out.len());
-    let output = bound(data).and_then(|bound| Decompressor::new().ok()?.decompress(data, bound.min(max_output)).ok());
-    let Some(mut output) = output else {
+    let mut output = Vec::new();
+    let is_whole = match bound(data) {
+        Some(bound) => {
+            reserve(&mut output, bound.min(max_output))?;
+            Decompressor::new().and_then(|mut d| d.decompress_to_buffer(data, &mut output)).is_ok()
+        }
+        None => false,
+    };
+    if !is_whole {
+        drop(output);
         let [start, window, rest] = narrowed(data);
         let limit = if window.is_empty() { limit } else { limit.min(out.len() + (1 << DAMAGED_WINDOW)) };
         let decoder = Decoder::with_buffer(start.chain(window).chain(rest));
         let mut decoder = decoder.map_err(|e| e.to_string())?;
         decoder.window_log_max(DAMAGED_WINDOW.into()).map_err(|e| e.to_string())?;
         return read_bounded(decoder, out, limit);
-    };
+    }
     if out.is_empty() {
         output.shrink_to_fit();
         *out = output;
     } else {
-        out.append(&mut output);
+        append(out, &output)?;
     }
     Ok(())
 }

@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Config,
     /// A peer sent damaged data, or does not speak Kafka's protocol.
     Decode,
+    /// The system has no memory for data of a peer.
+    OutOfMemory,
     /// TLS or SASL authentication failed.
     Authentication,
     /// The client has no valid token until the token provider returns the next token.

@@ -15,7 +15,7 @@
 
 use super::Magic;
 use crate::compress::{Compression, decompress};
-use crate::record::crc32;
+use crate::record::{crc32, undecodable};
 use crate::wire::{Error, Reason, Step};
 use bytes::Bytes;
 
@@ -208,8 +208,7 @@ impl Walk {
 
 /// Decompresses a wrapper's payload, which is at the position `at`.
 fn open(compression: Compression, payload: &[u8], at: usize, limit: usize) -> Result<Bytes, Error> {
-    let refused = |why: String| Error::new(Reason::Compression(why), at).in_field("payload");
-    decompress(compression, payload, limit).map(Bytes::from).map_err(|e| refused(e.to_string()))
+    decompress(compression, payload, limit).map(Bytes::from).map_err(|e| undecodable(&e, at).in_field("payload"))
 }
 
 /// An iteration over a message set.

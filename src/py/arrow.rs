@@ -9,7 +9,9 @@
 use super::arguments;
 use super::error::{argument, exception};
 use super::record::RecordRange;
-use crate::arrow::{Columns, Input, Invalid, Layout, RecordBatch, Rows, is_known, is_pandas_index, to_batch};
+use crate::arrow::{
+    Columns, ExportError, Input, Invalid, Layout, RecordBatch, Rows, is_known, is_pandas_index, to_batch,
+};
 use crate::client::Slice;
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi, to_ffi};
 use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
@@ -75,7 +77,10 @@ impl ArrowBatch {
     pub(super) fn build(py: Python<'_>, columns: &Columns, ranges: &[RecordRange]) -> PyResult<Self> {
         let rows: Vec<Rows<'_>> = ranges.iter().map(|p| rows_of(&p.slice, p.records())).collect();
         let batch = py.detach(|| to_batch(columns, &rows));
-        batch.map(Self).map_err(|too_large| exception(py, "KafkaError", &too_large.to_string(), None))
+        batch.map(Self).map_err(|error| {
+            let class = if error == ExportError::TooLarge { "KafkaError" } else { "OutOfMemoryError" };
+            exception(py, class, &error.to_string(), None)
+        })
     }
 }
 

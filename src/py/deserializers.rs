@@ -60,7 +60,7 @@ impl DeserializedRecord {
     #[getter]
     fn key<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (py, this, record) = (slf.py(), slf.get(), slf.as_super());
-        let bytes = record.get().key(py);
+        let bytes = record.get().key(py)?;
         made(record, "key", bytes, this.deserializers.get().key.as_ref(), &this.key)
     }
 
@@ -68,7 +68,7 @@ impl DeserializedRecord {
     #[getter]
     fn value<'py>(slf: &Bound<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let (py, this, record) = (slf.py(), slf.get(), slf.as_super());
-        let bytes = record.get().value(py);
+        let bytes = record.get().value(py)?;
         made(record, "value", bytes, this.deserializers.get().value.as_ref(), &this.value)
     }
 

@@ -19,11 +19,15 @@ impl From<Error> for PyErr {
     }
 }
 
-/// Converts the error to a `DecodeError`, with the field path and the offset of the invalid bytes.
+/// Converts the error to a `DecodeError`, with the field path and the offset of the invalid bytes, or to an
+/// `OutOfMemoryError`.
 impl From<wire::Error> for PyErr {
     #[cold]
     fn from(error: wire::Error) -> Self {
         let made = |py: Python<'_>| -> PyResult<Self> {
+            if let wire::Reason::OutOfMemory(_) = error.reason() {
+                return Ok(exception(py, "OutOfMemoryError", &error.to_string(), None));
+            }
             let fields = PyDict::new(py);
             fields.set_item("path", error.path())?;
             fields.set_item("offset", error.offset())?;
@@ -65,6 +69,7 @@ fn build(py: Python<'_>, fields: Bound<'_, PyDict>, error: &Error) -> PyResult<P
         ErrorKind::Timeout => "KafkaTimeoutError",
         ErrorKind::Config => "ConfigError",
         ErrorKind::Decode => "DecodeError",
+        ErrorKind::OutOfMemory => "OutOfMemoryError",
         ErrorKind::Authentication | ErrorKind::NoToken => "AuthenticationError",
         ErrorKind::Fenced => "FencedError",
         ErrorKind::Aborted => "TransactionAbortedError",

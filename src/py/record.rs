@@ -234,26 +234,26 @@ impl Record {
 
     /// The key as bytes, or the result of the key deserializer. None stands for a null key.
     #[getter]
-    pub(super) fn key<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        Some(PyBytes::new(py, self.view().key(&self.slice.data)?))
+    pub(super) fn key<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        self.view().key(&self.slice.data).map(|key| bytes(py, key)).transpose()
     }
 
     /// The value as bytes, or the result of the value deserializer. None stands for a null value, which is a tombstone
     /// in a compacted topic.
     #[getter]
-    pub(super) fn value<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        Some(PyBytes::new(py, self.view().value(&self.slice.data)?))
+    pub(super) fn value<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        self.view().value(&self.slice.data).map(|value| bytes(py, value)).transpose()
     }
 
     /// The bytes of the key, even if the consumer has a key deserializer. None stands for a null key.
     #[getter]
-    fn raw_key<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+    fn raw_key<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         self.key(py)
     }
 
     /// The bytes of the value, even if the consumer has a value deserializer. None stands for a null value.
     #[getter]
-    fn raw_value<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+    fn raw_value<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         self.value(py)
     }
 
@@ -271,7 +271,7 @@ impl Record {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let (py, r) = (slf.py(), slf.get());
         let (topic, partition, offset, timestamp_ms) = (r.topic(), r.partition(), r.offset(), r.timestamp_ms());
-        let (key, value, headers) = (r.key(py), r.value(py), r.headers(py)?);
+        let (key, value, headers) = (r.key(py)?, r.value(py)?, r.headers(py)?);
         let (timestamp_type, delivery_count) = (r.timestamp_type(), r.delivery_count());
         let args = (topic, partition, offset, timestamp_ms, key, value, headers, timestamp_type, delivery_count);
         Ok((slf.get_type().into_any(), args.into_pyobject(py)?))
@@ -352,3 +352,18 @@ impl RecordRange {
         first.size_to(last) + headers.sum::<usize>()
     }
 }
+
+/// Copies bytes. [`PyBytes::new`] panics if there is no memory, which the sender of a large value can cause.
+/// [`PyBytes::new_with`] does not, but first fills the memory with zeros.
+fn bytes<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    if data.len() < LARGE {
+        return Ok(PyBytes::new(py, data));
+    }
+    PyBytes::new_with(py, data.len(), |new| {
+        new.copy_from_slice(data);
+        Ok(())
+    })
+}
+
+/// From this size on, a failed allocation of a value is likely enough to handle it.
+const LARGE: usize = 1 << 20;

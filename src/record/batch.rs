@@ -3,7 +3,7 @@
 
 use super::header::Header;
 use super::message_set::Messages;
-use super::{HEADER_SIZE, RecordSet, crc32, crc32c};
+use super::{HEADER_SIZE, RecordSet, crc32, crc32c, undecodable};
 use crate::compress::{Compression, check_start, decompress_into};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
@@ -47,13 +47,16 @@ impl Batch {
             (2, Compression::None) => RecordSet::new(&self.header, body, None),
             (2, _) if self.header.count == 0 => {
                 let start = check_start(compression, &body, limit);
-                start.map_err(|e| Error::new(Reason::Compression(e.to_string()), HEADER_SIZE))?;
+                start.map_err(|e| undecodable(&e, HEADER_SIZE))?;
                 RecordSet::new(&self.header, Bytes::new(), None)
             }
             (2, _) => {
                 let mut plain = Vec::new();
                 let damage = decompress_into(compression, &body, limit, &mut plain).err();
-                let damage = damage.map(|e| Error::new(Reason::Compression(e.to_string()), HEADER_SIZE));
+                if let Some(e) = damage.as_ref().filter(|e| e.is_out_of_memory()) {
+                    return Err(undecodable(e, HEADER_SIZE));
+                }
+                let damage = damage.map(|e| undecodable(&e, HEADER_SIZE));
                 RecordSet::new(&self.header, plain.into(), damage)
             }
             (_, Compression::None) => Ok(RecordSet::of_messages(body, Messages::plain(&self.header))),

@@ -236,7 +236,7 @@ impl BatchBuilder {
 /// Fails if the total length of a record, or a length in the record, does not fit into 31 bits.
 pub(super) fn check_size(size: usize, compression: Compression) -> Result<(), compress::Error> {
     let why = || format!("{size} bytes are more than a batch may have, 2 GiB");
-    i32::try_from(size).map(drop).map_err(|_| compress::Error { compression, why: why() })
+    i32::try_from(size).map(drop).map_err(|_| compress::Error::refused(compression, why()))
 }
 
 /// Returns the same batch for another producer or sequence number, with one copy and a new checksum.

@@ -10,8 +10,10 @@
 //! A compressed batch becomes a compressed message, and vice versa. Consecutive uncompressed messages become one batch.
 //! The conversion first verifies the old checksums, because new checksums would hide earlier damage.
 
-use super::{Batch, BatchBuilder, Header, MessageSetBuilder, Producer, RecordSet, TimestampType, View, batches};
-use crate::compress::{self, Compression};
+use super::{
+    Batch, BatchBuilder, Header, MessageSetBuilder, Producer, RecordSet, TimestampType, View, batches, undecodable,
+};
+use crate::compress::Compression;
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
 
@@ -46,7 +48,7 @@ pub fn down_convert(data: Bytes, magic: i8, first_offset: i64, limit: usize) -> 
                 messages.append(view.offset(), view.timestamp(), view.key(), view.value());
             }
         }
-        out.extend(messages.seal(compression).map_err(refused)?);
+        out.extend(messages.seal(compression).map_err(|e| undecodable(&e, 0))?);
     }
     Ok(out.into())
 }
@@ -69,7 +71,7 @@ pub fn up_convert(data: Bytes, magic: i8, limit: usize) -> Result<Bytes, Error> 
                 let view = in_order(view?, &mut last_offset)?;
                 messages.append(view.offset(), view.timestamp(), view.key(), view.value());
             }
-            out.extend(messages.seal(compression).map_err(refused)?);
+            out.extend(messages.seal(compression).map_err(|e| undecodable(&e, 0))?);
             continue;
         }
         let stamped = batch.header.timestamp_type() == TimestampType::LogAppendTime;
@@ -106,10 +108,6 @@ fn in_order<'a>(view: View<'a>, last_offset: &mut i64) -> Result<View<'a>, Error
     Ok(view)
 }
 
-fn refused(error: compress::Error) -> Error {
-    Error::new(Reason::Compression(error.to_string()), 0)
-}
-
 /// A batch of magic 2 to which the conversion appends records.
 struct Open {
     builder: BatchBuilder,
@@ -140,7 +138,7 @@ impl Open {
     }
 
     fn seal(self, compression: Compression, out: &mut Vec<u8>) -> Result<(), Error> {
-        let sealed = self.builder.seal(compression, Producer::NONE).map_err(refused)?;
+        let sealed = self.builder.seal(compression, Producer::NONE).map_err(|e| undecodable(&e, 0))?;
         let mut batch = sealed.data.to_vec();
         if let Some(mut header) = Header::parse(&batch)? {
             header.base_offset = self.base_offset;

@@ -13,7 +13,7 @@
 
 use super::header::{Header, MIN_LENGTH, TimestampType, at};
 use super::view::{Record, Span};
-use super::{LOG_OVERHEAD, crc32};
+use super::{LOG_OVERHEAD, crc32, undecodable};
 use crate::compress::{Compression, decompress_into, decompress_into_of_magic_0};
 use crate::wire::{Error, Reason};
 use bytes::Bytes;
@@ -46,8 +46,7 @@ impl Messages {
         let compression = header.compression().unwrap_or_default();
         let mut plain = Vec::new();
         let decompress = if header.magic == 0 { decompress_into_of_magic_0 } else { decompress_into };
-        decompress(compression, packed, limit, &mut plain)
-            .map_err(|e| Error::new(Reason::Compression(e.to_string()), value_at))?;
+        decompress(compression, packed, limit, &mut plain).map_err(|e| undecodable(&e, value_at))?;
         let (left, last_offset) = count(&plain)?;
         if left == 0 {
             return Err(invalid("compressed message without messages inside", value_at));

@@ -43,6 +43,9 @@ pub use message_builder::MessageSetBuilder;
 pub use record_set::RecordSet;
 pub use view::{Headers, Record, View};
 
+use crate::compress;
+use crate::wire::{Error, Reason};
+
 /// The value of the timestamp field of a record without a timestamp.
 pub const NO_TIMESTAMP: i64 = -1;
 
@@ -50,3 +53,10 @@ pub const NO_TIMESTAMP: i64 = -1;
 pub const HEADER_SIZE: usize = 61;
 /// The size of the base offset and the length field, which the length field does not count.
 pub const LOG_OVERHEAD: usize = 12;
+
+/// Returns the error for data at the position `at` that a codec cannot compress or decompress.
+#[cold]
+pub(crate) fn undecodable(error: &compress::Error, at: usize) -> Error {
+    let why = error.to_string();
+    Error::new(if error.is_out_of_memory() { Reason::OutOfMemory(why) } else { Reason::Compression(why) }, at)
+}

@@ -84,6 +84,8 @@ pub enum Reason {
     },
     /// The codec rejected the compressed data.
     Compression(String),
+    /// The data may be valid, but the system has no memory for it.
+    OutOfMemory(String),
     /// The data violates another rule of the format.
     Invalid(&'static str),
 }
@@ -109,7 +111,7 @@ impl fmt::Display for Reason {
                 write!(f, "has no field {name:?} in this version, did you mean {near:?}?")
             }
             Self::UnknownField { name, nearest: None } => write!(f, "has no field {name:?} in this version"),
-            Self::Compression(why) => f.write_str(why),
+            Self::Compression(why) | Self::OutOfMemory(why) => f.write_str(why),
             Self::Invalid(why) => f.write_str(why),
         }
     }

@@ -10,7 +10,7 @@ use crate::api::{ErrorCode, fetch};
 use crate::compress::Compression;
 use crate::engine::{Error, ErrorKind, Reply};
 use crate::record::{Batch, Control, ControlType, Header, RecordSet, TimestampType, batches};
-use crate::wire::{self, Uuid};
+use crate::wire::{self, Reason, Uuid};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -307,9 +307,16 @@ fn is_implausible(batch: &Batch, expected_offset: i64, fetched: &FetchedPartitio
         || (epoch >= 0 && partition_leader_epoch > epoch)
 }
 
-/// Returns the error for a damaged batch.
+/// Returns the error for a damaged batch, or for a batch that does not fit into memory.
 pub fn damaged_batch_error(requested: &RequestedPartition, chunks: &[Chunk], e: &wire::Error) -> Error {
     let offset = chunks.last().map_or(requested.offset, |c| c.next_offset);
+    if matches!(e.reason(), Reason::OutOfMemory(_)) {
+        let message =
+            format!("cannot read the batch at offset {offset} of {}-{}: {e}", requested.topic, requested.partition);
+        return Error::new(ErrorKind::OutOfMemory, message)
+            .at(&requested.topic, requested.partition)
+            .with_hint("free memory and poll again, or decrease queued_max_bytes");
+    }
     let message = format!("batch at offset {offset} of {}-{} is damaged: {e}", requested.topic, requested.partition);
     Error::new(ErrorKind::Decode, message).at(&requested.topic, requested.partition).with_hint(format!(
         "check the broker's disk; seek past the batch, or read what is readable from {offset} with check.crcs=false"

@@ -9,7 +9,7 @@ use crate::engine::TopicIdPartition;
 use crate::engine::consumer::Slice;
 use crate::engine::{Broker, Error, ErrorKind, LeaderChange, Reply};
 use crate::record::{Batch, batches};
-use crate::wire::{self, Uuid};
+use crate::wire::{self, Reason, Uuid};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -212,6 +212,10 @@ fn decode_records(
         };
         let kind = match decode_batch(result, options, &batch, &mut remaining) {
             Ok(()) => GAP,
+            Err(e) if matches!(e.reason(), Reason::OutOfMemory(_)) => {
+                result.error = Some(out_of_memory(&result.topic_partition, &e));
+                RELEASE
+            }
             Err(e) => {
                 result.error = Some(damaged(&result.topic_partition, "rejected", &e));
                 REJECT
@@ -255,6 +259,13 @@ fn decode_batch(
         last_count = Some(count);
     }
     Ok(())
+}
+
+fn out_of_memory(topic_partition: &TopicIdPartition, e: &wire::Error) -> Error {
+    let message = format!("records of {}-{} were released: {e}", topic_partition.topic, topic_partition.partition);
+    Error::new(ErrorKind::OutOfMemory, message)
+        .at(&topic_partition.topic, topic_partition.partition)
+        .with_hint("free memory and poll again")
 }
 
 fn damaged(topic_partition: &TopicIdPartition, what: &str, e: &wire::Error) -> Error {
