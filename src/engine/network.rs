@@ -26,9 +26,8 @@ mod silence;
 mod version_probes;
 
 pub use self::endpoints::Endpoints;
-use self::metadata_requests::Creation;
 pub use self::metrics::{LinkState, NetworkMetrics};
-use self::peer::{Attempt, Link, Peer, PeerId, PeerToken};
+use self::peer::{Attempt, Creation, Link, Peer, PeerId, PeerToken};
 use super::reminder::Reminder;
 use super::sasl::{Credentials, Nonces};
 use super::version_probe::VersionProbe;

@@ -12,15 +12,6 @@ use crate::engine::{Cluster, Deadline, MetadataDemand, Time, earliest};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The topics that the broker may create.
-#[derive(Default)]
-pub(super) struct Creation {
-    /// The topics, until they exist.
-    topics: BTreeSet<Arc<str>>,
-    /// When to request the topics.
-    pub at: Option<Time>,
-}
-
 impl Network {
     /// Handles the metadata demand of the role.
     pub fn demand(&mut self, now: Time, demand: MetadataDemand) {

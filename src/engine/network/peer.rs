@@ -5,6 +5,7 @@ use crate::engine::reminder::Reminder;
 use crate::engine::{Backoff, Error, Outgoing, Target, Time, address, earliest};
 use crate::wire::Uuid;
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Identifies a peer and the use of its connection. The order of the variants is the order of preference for requests
@@ -44,6 +45,15 @@ impl PeerId {
     pub fn is_dedicated(self) -> bool {
         matches!(self, Self::Fetch(_) | Self::Group(_))
     }
+}
+
+/// The topics that the broker may create.
+#[derive(Default)]
+pub struct Creation {
+    /// The topics, until they exist.
+    pub topics: BTreeSet<Arc<str>>,
+    /// When to request the topics.
+    pub at: Option<Time>,
 }
 
 /// The topics of a metadata request.
