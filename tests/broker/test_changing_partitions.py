@@ -10,6 +10,7 @@ import pytest
 import klamm
 from klamm.errors import (
     ConfigError,
+    DeliveryError,
     KafkaTimeoutError,
     LeaderNotAvailableError,
     UnknownTopicOrPartitionError,
@@ -59,6 +60,8 @@ def test_keys_go_to_the_partitions_of_a_recreated_topic(broker, topic):
                 while time.monotonic() < deadline:
                     with suppress(KafkaTimeoutError):
                         producer.send(topic, b"", partition=3).result(0.5)
+            with suppress(DeliveryError):  # the records that the old partitions did not take
+                producer.flush(TIMEOUT)
             with pytest.raises(ConfigError, match="has partitions 0 to 0"):
                 producer.send(topic, b"", partition=3)
             assert partitions() == {0}

@@ -243,10 +243,11 @@ def test_a_time_of_a_commit_is_refused_beside_what_goes_without_one(dev):
 def test_commits_with_a_time_reach_brokers_that_take_one():
     with (
         DevBroker(as_version="3.9") as broker,
+        klamm.Admin(broker.bootstrap_servers) as admin,
         klamm.Consumer(broker.bootstrap_servers, group_id="g") as consumer,
     ):
         tp = TopicPartition("t", 0)
-        consumer.partitions_for("t")  # which makes it
+        admin.create_topics({"t": klamm.NewTopic()})
         consumer.commit({tp: OffsetAndMetadata(5, "text", timestamp_ms=1_000)})
         assert consumer.committed_metadata([tp]) == {tp: OffsetAndMetadata(5, "text")}
         recorder, timed = Recorder(), {tp: OffsetAndMetadata(6, "text", timestamp_ms=1_000)}
