@@ -1,7 +1,7 @@
 //! All connections of a client: bootstrap, metadata, and the choice of the connection for each request.
 //!
 //! A peer is a broker of the cluster or an address of the bootstrap list. A broker has at most one connection for each
-//! purpose: general requests, fetches, and group requests. The states of a connection are `Idle`, `Connecting` and
+//! purpose: general requests, fetches, and group requests. A client has one connection for telemetry. The states of a connection are `Idle`, `Connecting` and
 //! `Up`, and after a failure `Waiting` until the next attempt. A request for one broker waits for that broker's
 //! connection and fails if the connection fails. A request that any broker can handle waits until the client reaches a
 //! broker, or until the deadline of the request. If no broker of the cluster responds, or a broker returns
@@ -15,6 +15,7 @@
 mod attempts;
 mod brokers;
 mod counting;
+mod dedicated;
 mod endpoints;
 mod events;
 mod expiry;
@@ -257,19 +258,14 @@ impl Network {
 
     /// Accepts a request. [`Network::poll_response`] later returns the response.
     pub fn submit(&mut self, now: Time, outgoing: Outgoing<usize>) {
-        let dedicated = match self.resolve(outgoing.target) {
-            Target::Node(id) => return self.submit_to(now, PeerId::Broker(id), outgoing),
-            Target::Fetch(id) => Some(PeerId::Fetch(id)),
-            Target::Group(id) => Some(PeerId::Group(id)),
-            Target::Controller | Target::Any => None,
+        let peer = match self.resolve(outgoing.target) {
+            Target::Node(id) => Some(PeerId::Broker(id)),
+            Target::Fetch(id) => Some(self.dedicated_peer(PeerId::Fetch(id))),
+            Target::Group(id) => Some(self.dedicated_peer(PeerId::Group(id))),
+            Target::Telemetry => self.telemetry_peer(outgoing.call.api()),
+            Target::Controller | Target::Any => self.least_loaded(),
         };
-        if let Some(id) = dedicated {
-            if let (false, Some(b)) = (self.peers.contains_key(&id), self.cluster.brokers.get(&id.node())) {
-                let (host, port) = (b.host.clone(), b.port);
-                self.add_peer(id, host, port);
-            }
-            self.submit_to(now, id, outgoing);
-        } else if let Some(id) = self.least_loaded() {
+        if let Some(id) = peer {
             self.submit_to(now, id, outgoing);
         } else {
             self.waiting.push_back(outgoing);
@@ -301,7 +297,8 @@ impl Network {
             return self.send(now, id, call, max_version, deadline, PeerToken::Role(token));
         }
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        if let (Link::Waiting(_), Some(error)) = (&peer.link, peer.error.as_ref().filter(|e| e.is_refusal())) {
+        let fails_at_once = |e: &&Error| e.is_refusal() || id == PeerId::Telemetry;
+        if let (Link::Waiting(_), Some(error)) = (&peer.link, peer.error.as_ref().filter(fails_at_once)) {
             let result = Err(error.clone());
             return self.responses.push_back(ClientResponse { token: outgoing.token, node: id.node(), result });
         }

@@ -15,6 +15,8 @@ pub enum Target {
     Fetch(i32),
     /// The broker with this ID, on a connection only for group membership, because JoinGroup waits for all members.
     Group(i32),
+    /// Any broker, on a connection only for telemetry. A slow response to metrics would delay all later requests.
+    Telemetry,
     /// The controller, or any broker while the controller is unknown.
     Controller,
     /// Any broker.

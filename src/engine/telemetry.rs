@@ -174,7 +174,7 @@ impl Telemetry {
 
     fn outgoing(&self, now: Time, call: Box<dyn Call>, token: Step) -> Outgoing<Step> {
         let deadline = Deadline::ToSend(now + self.config.request_timeout);
-        Outgoing { target: Target::Any, call, token, deadline, max_version: i16::MAX }
+        Outgoing { target: Target::Telemetry, call, token, deadline, max_version: i16::MAX }
     }
 
     fn push(&mut self, now: Time, subscription: &Subscription, families: &[Family], is_last: bool) -> Outgoing<Step> {

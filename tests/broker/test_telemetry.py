@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 
 import pytest
 
@@ -109,6 +110,34 @@ def test_brokers_without_a_receiver_are_not_asked(style, dev_broker, topic):
         with pytest.raises(UnsupportedVersionError):
             producer.client_instance_id(20)
         producer.send(topic, b"v")
+
+
+@pytest.mark.parametrize(("telemetry", "connections"), [(False, 1), (True, 2)])
+def test_only_telemetry_needs_one_more_connection(telemetry, connections):
+    with DevBroker(telemetry=telemetry) as broker, klamm.Producer(broker.bootstrap_servers) as producer:
+        broker.want_telemetry(interval=0.1)
+        producer.send("t", b"v").result(20)
+        if telemetry:
+            until(lambda: len(broker.telemetry()) >= 3)
+        else:
+            with pytest.raises(UnsupportedVersionError):
+                producer.client_instance_id(20)
+        producer.send("t", b"v").result(20)
+        assert len(broker.requests("ApiVersions")) == connections
+
+
+@pytest.mark.parametrize("api", ["GetTelemetrySubscriptions", "PushTelemetry"])
+def test_a_slow_response_delays_neither_records_nor_close(dev, api):
+    delay = 60
+    dev.fault(api, "delay", times=None, seconds=delay)
+    began = time.monotonic()
+    with klamm.Producer(dev.bootstrap_servers) as producer:
+        producer.send("t", b"v").result(delay / 2)
+        until(lambda: dev.requests(api))
+        for _ in range(20):
+            producer.send("t", b"v").result(delay / 2)
+    assert time.monotonic() - began < delay / 2
+    assert len(dev.requests("PushTelemetry")) <= 2
 
 
 def test_errors_of_a_push_cost_no_record(dev):

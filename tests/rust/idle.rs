@@ -8,7 +8,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn a_connection_that_died_while_it_was_idle_costs_three_seconds_and_no_request() {
-    for target in [Target::Any, Target::Node(11), Target::Fetch(11), Target::Group(11)] {
+    for target in [Target::Any, Target::Node(11), Target::Fetch(11), Target::Group(11), Target::Telemetry] {
         let mut world = World::settled();
         world.ask(target);
         world.wait(10 * SECOND);

@@ -16,6 +16,7 @@ mod records;
 mod sasl;
 mod scram;
 mod sim;
+mod telemetry;
 mod topics;
 mod vectors;
 mod wire;

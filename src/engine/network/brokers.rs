@@ -127,8 +127,9 @@ impl Network {
         let Some((host, port)) = self.peers.get(&id).map(|p| (p.host.clone(), p.port)) else {
             return;
         };
+        let is_bootstrap = |id: &PeerId| matches!(id, PeerId::Bootstrap(_));
         let ready =
-            self.peers.iter_mut().find(|(b, p)| b.node() < 0 && p.port == port && p.host == host && p.is_ready());
+            self.peers.iter_mut().find(|(b, p)| is_bootstrap(b) && p.port == port && p.host == host && p.is_ready());
         let Some((_, bootstrap)) = ready else { return };
         let link = std::mem::replace(&mut bootstrap.link, Link::Idle);
         let connects = std::mem::take(&mut bootstrap.connects);
@@ -183,7 +184,7 @@ impl Network {
             Target::Any => self.config.endpoints == Endpoints::Controllers,
             // Controllers change the configurations of brokers.
             Target::Node(id) => self.config.endpoints == Endpoints::Controllers && !is_known(id),
-            Target::Fetch(_) | Target::Group(_) => false,
+            Target::Fetch(_) | Target::Group(_) | Target::Telemetry => false,
         };
         match target {
             _ if takes_active && is_known(self.cluster.controller) => Target::Node(self.cluster.controller),

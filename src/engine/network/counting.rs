@@ -7,7 +7,8 @@ use crate::engine::Time;
 use std::time::Duration;
 
 impl Network {
-    /// Returns the state of all connections.
+    /// Returns the state of the connections to each broker and bootstrap address. The telemetry connection is not
+    /// included, because librdkafka's statistics have no entry for it.
     pub fn links(&self) -> Vec<LinkState> {
         let state = |(id, peer): (&PeerId, &Peer)| {
             let (state, in_flight) = match &peer.link {
@@ -20,7 +21,7 @@ impl Network {
             let (node, host, port, waiting) = (id.node(), peer.host.clone(), peer.port, peer.queue.len());
             LinkState { node, host, port, state, in_flight, waiting, connects: peer.connects }
         };
-        self.peers.iter().map(state).collect()
+        self.peers.iter().filter(|(id, _)| **id != PeerId::Telemetry).map(state).collect()
     }
 
     /// Returns the metrics.

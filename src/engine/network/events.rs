@@ -23,6 +23,7 @@ impl Endpoints {
             PeerId::Bootstrap(_) => format!("a {} of {}", self.node(), self.key()),
             PeerId::Fetch(node) => format!("broker {node} for fetches"),
             PeerId::Group(node) => format!("broker {node} for group membership"),
+            PeerId::Telemetry => "a broker for telemetry".to_owned(),
         }
     }
 

@@ -20,30 +20,32 @@ pub enum PeerId {
     Fetch(i32),
     /// A broker of the cluster, for group membership only.
     Group(i32),
+    /// Any broker, for telemetry only. A client has at most one such connection.
+    Telemetry,
 }
 
 impl PeerId {
-    /// Returns the broker's ID, or -1 for a bootstrap address.
+    /// Returns the broker's ID, or -1 for a bootstrap address and for telemetry.
     pub fn node(self) -> i32 {
         match self {
             Self::Broker(node) | Self::Fetch(node) | Self::Group(node) => node,
-            Self::Bootstrap(_) => -1,
+            Self::Bootstrap(_) | Self::Telemetry => -1,
         }
     }
 
-    /// Returns the target of the requests on the connection. A bootstrap address has none.
+    /// Returns the target of the requests on the connection, if these requests have to reach a certain broker.
     pub fn target(self) -> Option<Target> {
         match self {
             Self::Broker(node) => Some(Target::Node(node)),
             Self::Fetch(node) => Some(Target::Fetch(node)),
             Self::Group(node) => Some(Target::Group(node)),
-            Self::Bootstrap(_) => None,
+            Self::Bootstrap(_) | Self::Telemetry => None,
         }
     }
 
-    /// Returns whether the connection is only for requests whose responses the broker may hold back.
+    /// Returns whether the connection is only for requests whose responses must not delay other requests.
     pub fn is_dedicated(self) -> bool {
-        matches!(self, Self::Fetch(_) | Self::Group(_))
+        matches!(self, Self::Fetch(_) | Self::Group(_) | Self::Telemetry)
     }
 }
 

@@ -181,7 +181,7 @@ impl<T> Ops<T> {
         let node = match request.target {
             Target::Node(node) | Target::Fetch(node) | Target::Group(node) => Some(node),
             Target::Controller => Some(self.cluster.controller),
-            Target::Any => None,
+            Target::Telemetry | Target::Any => None,
         };
         let error = match (node.filter(|node| self.cluster.brokers.contains_key(node)), &self.unreachable) {
             (Some(node), _) => {
