@@ -1,11 +1,11 @@
 //! All connections of a client: bootstrap, metadata, and the choice of the connection for each request.
 //!
 //! A peer is a broker of the cluster or an address of the bootstrap list. A broker has at most one connection for each
-//! purpose: general requests, fetches, and group requests. A client has one connection for telemetry. The states of a connection are `Idle`, `Connecting` and
-//! `Up`, and after a failure `Waiting` until the next attempt. A request for one broker waits for that broker's
-//! connection and fails if the connection fails. A request that any broker can handle waits until the client reaches a
-//! broker, or until the deadline of the request. If no broker of the cluster responds, or a broker returns
-//! REBOOTSTRAP_REQUIRED (KIP-1102), the network tries the bootstrap list again (KIP-899).
+//! purpose: general requests, fetches, and group requests. A client has one connection for telemetry. The states of a
+//! connection are `Idle`, `Connecting` and `Up`, and after a failure `Waiting` until the next attempt. A request for one
+//! broker waits for that broker's connection and fails if the connection fails. A request that any broker can handle
+//! waits until the client reaches a broker, or until the deadline of the request. If no broker of the cluster responds,
+//! or a broker returns REBOOTSTRAP_REQUIRED (KIP-1102), the network tries the bootstrap list again (KIP-899).
 //!
 //! A broker that rejects the client's TLS or SASL authentication will probably also reject the next attempt. If the
 //! client has no other broker to try, all waiting requests therefore fail at once. For at least

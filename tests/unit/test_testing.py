@@ -43,8 +43,8 @@ def test_a_broker_takes_the_port_it_is_given():
 
 
 def test_topics_have_the_partitions_asked_for():
-    with DevBroker(default_partitions=5) as broker, klamm.Consumer(broker.bootstrap_servers) as consumer:
-        assert consumer.partitions_for("made-by-asking") == [0, 1, 2, 3, 4]
+    with DevBroker(default_partitions=5) as broker, klamm.Producer(broker.bootstrap_servers) as producer:
+        assert producer.partitions_for("made-by-asking") == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("options", [{"brokers": 0}, {"brokers": -1}, {"default_partitions": 0}])
