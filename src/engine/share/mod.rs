@@ -13,6 +13,7 @@
 mod acks;
 mod acquired;
 mod families;
+mod leader_session;
 mod measured;
 mod requests;
 mod results;
@@ -30,8 +31,8 @@ use super::{
 use crate::api::share_acknowledge::{ACCEPT, GAP, RELEASE, RENEW};
 use crate::api::{ErrorCode, share_acknowledge};
 use crate::logging::Component;
-use acks::Acks;
 use acquired::{DecodeOptions, LeaderResponse, PartitionResult, TopicNames};
+use leader_session::LeaderSession;
 use measured::Measured;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -113,37 +114,6 @@ pub enum Prepared {
     Leader(i32, Result<LeaderResponse, Error>),
     /// A response for the membership.
     Member(ClientResponse<group::GroupToken>),
-}
-
-/// A leader and its share session.
-#[derive(Default)]
-struct LeaderSession {
-    /// The epoch of the next request.
-    epoch: i32,
-    /// The partitions of the session. `next_partitions` contains the partitions after the request in flight succeeds.
-    partitions: BTreeSet<TopicIdPartition>,
-    next_partitions: BTreeSet<TopicIdPartition>,
-    /// The acknowledgements to send. `sending` contains the acknowledgements in flight.
-    acks: Acks,
-    sending: Acks,
-    /// The number of the last request with acknowledgements.
-    round: u64,
-    busy: bool,
-    sent_at: Time,
-    /// The end of the pause after a response without records, see [`IDLE_PAUSE`].
-    idle_until: Time,
-    /// Whether the request in flight closes the session.
-    closing: bool,
-    /// Whether the consumer must send the acknowledgements without waiting for a fetch.
-    flush: bool,
-    retry_at: Time,
-    failures: u32,
-    /// When whole requests began to fail with temporary errors. `malformed` is the number of malformed responses in a
-    /// row.
-    unknown_since: Option<Time>,
-    malformed: u32,
-    /// The number of share session errors in a row.
-    session_errors: u32,
 }
 
 /// Acquired records that are not delivered yet.

@@ -9,7 +9,8 @@
 //! ```
 
 use super::acquired::{DecodeOptions, TopicNames};
-use super::{LeaderSession, OPEN, ShareConsumer, ShareToken};
+use super::leader_session::LeaderSession;
+use super::{OPEN, ShareConsumer, ShareToken};
 use crate::api::share_fetch::{BATCH_OPTIMIZED, RECORD_LIMIT};
 use crate::api::{ErrorCode, share_acknowledge, share_fetch};
 use crate::engine::TopicIdPartition;
