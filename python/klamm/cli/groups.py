@@ -155,7 +155,8 @@ def group_fields(
 ) -> dict[str, Any]:
     """Return a group as a dict for JSON.
 
-    The dict has the partitions that are assigned, and all partitions of the topics with a committed offset. If more than one member of a share group reads a partition, the list of partitions has one entry for each member.
+    The dict has the partitions that are assigned, and all partitions of the topics with a committed offset. If more
+    than one member of a share group reads a partition, the list of partitions has one entry for each member.
     """
     topics = {tp.topic for tp in offsets}
     known = [*offsets, *(tp for tp in existing if tp.topic in topics)]
