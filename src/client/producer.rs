@@ -193,6 +193,15 @@ impl ClientRole for Machine {
                  records"
             );
         }
+        if let Some(id) = state.role.unended_transaction() {
+            event!(
+                Warn,
+                Producer,
+                Location::default(),
+                "the producer ended in a transaction of transactional id {id:?}; the brokers abort the transaction after \
+                 transaction.timeout.ms, and until then consumers with read_committed wait"
+            );
+        }
         state.role.fail_all(error);
         for (flush, promise) in std::mem::take(&mut state.local.flushes) {
             // No caller will learn the result of a batch that is still in flight.

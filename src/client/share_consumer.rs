@@ -49,6 +49,7 @@ impl ClientRole for Machine {
     }
 
     fn fail_all(state: &mut State<Self>, error: &Error) {
+        state.role.log_unfinished_leave();
         state.role.fail_all(error);
     }
 

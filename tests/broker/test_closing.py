@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import klamm
 from klamm import TopicPartition
 from klamm.errors import ArgumentError, KafkaTimeoutError
 from klamm.testing import DevBroker
+from log_lines import collected
 from settled import configure_group, until
 
 WAIT_S = 20
@@ -127,6 +129,37 @@ def test_a_close_without_a_timeout_is_bounded_for_a_share_consumer(style):
         with contextlib.suppress(KafkaTimeoutError):
             consumer.close()
         assert time.monotonic() - began < 10
+        dev.clear_faults()
+
+
+@pytest.mark.parametrize(
+    ("protocol", "api"),
+    [("classic", "LeaveGroup"), ("consumer", "ConsumerGroupHeartbeat"), ("share", "ShareGroupHeartbeat")],
+)
+def test_a_close_that_does_not_leave_the_group_in_time_logs_it(style, protocol, api):
+    with DevBroker() as dev, collected() as lines:
+        with klamm.Producer(dev.bootstrap_servers) as producer:
+            producer.send("t", b"v", partition=0).result(WAIT_S)
+        if protocol == "share":
+            consumer = style.share_consumer(dev.bootstrap_servers, "g", ["t"])
+        else:
+            consumer = style.consumer(dev.bootstrap_servers, "g", ["t"], group_protocol=protocol)
+        lines.find("is a member of group", WAIT_S)
+        dev.fault(api, "delay", seconds=60, times=None)
+        consumer.close(timeout=0.3)
+        lines.find('did not confirm in time that the client left group "g"', level=logging.WARNING)
+        dev.clear_faults()
+
+
+def test_a_close_that_does_not_end_the_transaction_in_time_logs_it():
+    with DevBroker() as dev, collected() as lines:
+        producer = klamm.Producer(dev.bootstrap_servers, transactional_id="x")
+        producer.transaction().__enter__().send_nowait("t", b"v")
+        producer.flush(WAIT_S)
+        dev.fault("EndTxn", "delay", seconds=60, times=None)
+        with contextlib.suppress(KafkaTimeoutError):
+            producer.close(timeout=0.3)
+        lines.find('ended in a transaction of transactional id "x"', level=logging.WARNING)
         dev.clear_faults()
 
 

@@ -440,6 +440,13 @@ impl<T: Send> Consumer<T> {
         self.group.as_ref().is_none_or(|g| g.has_left())
     }
 
+    /// Logs that the coordinator has not confirmed that the consumer left its group, if the consumer is leaving.
+    pub fn log_unfinished_leave(&self) {
+        if let Some(group) = &self.group {
+            group.log_unfinished_leave();
+        }
+    }
+
     /// Returns an assignment to compute for the group, outside of every lock.
     pub fn poll_work(&mut self) -> Option<Work> {
         self.group.as_mut()?.poll_work()

@@ -158,6 +158,12 @@ impl ClassicMember {
         matches!(self.state, ClassicState::Unjoined)
     }
 
+    pub fn log_unfinished_leave(&self) {
+        if matches!(self.state, ClassicState::Leaving { .. }) {
+            self.coordinator.log_not_left();
+        }
+    }
+
     pub fn epoch_and_id(&self) -> (i32, &str) {
         (self.generation, &self.member)
     }
@@ -285,6 +291,7 @@ impl ClassicMember {
         if let ClassicState::Leaving { deadline, .. } = self.state
             && self.coordinator.timers.is_due(GroupTimer::Leave, deadline, now)
         {
+            self.log_unfinished_leave();
             self.finish_leaving();
         }
         if self.has_left() {

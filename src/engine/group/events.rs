@@ -10,6 +10,9 @@ use std::time::Duration;
 /// The largest number of partitions that one log line names.
 const MOST_NAMED: usize = 20;
 
+const NOT_LEFT: &str = "the coordinator did not confirm in time that the client left group";
+const WAITS: &str = "other members may get its partitions only after the session timeout";
+
 impl Group {
     /// Logs a change of the assignment when the application takes it.
     pub(super) fn log_change(&self, change: &Change) {
@@ -64,6 +67,13 @@ impl CoordinatorClient {
     /// Logs that the group has no coordinator that is ready, which is normal for a moment.
     pub(super) fn log_not_ready(&self, error: &Error) {
         event!(Info, Group, error.location(), "the client waits for a coordinator: {}", error.message());
+    }
+
+    /// Logs that the coordinator has not confirmed in time that the member left the group.
+    pub(super) fn log_not_left(&self) {
+        let (group, broker) = (&self.group, self.shown(&self.cluster));
+        let location = Location { broker: broker.as_deref(), ..Location::default() };
+        event!(Warn, Group, location, "{NOT_LEFT} {group:?}; {WAITS}");
     }
 
     /// Logs that the member begins to join.

@@ -203,6 +203,13 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         self.state == MemberState::Unsubscribed
     }
 
+    /// Logs that the coordinator has not confirmed that the member left, if the member is leaving.
+    pub fn log_unfinished_leave(&self) {
+        if matches!(self.state, MemberState::Leaving { .. }) {
+            self.coordinator.log_not_left();
+        }
+    }
+
     /// Takes the error that ended the membership.
     pub fn take_error(&mut self) -> Option<Error> {
         self.error.take()
@@ -238,6 +245,7 @@ impl<P: HeartbeatProtocol> HeartbeatMember<P> {
         if let MemberState::Leaving { deadline } = self.state
             && self.coordinator.timers.is_due(GroupTimer::Leave, deadline, now)
         {
+            self.log_unfinished_leave();
             self.state = MemberState::Unsubscribed;
         }
         if self.state == MemberState::Unsubscribed {

@@ -116,6 +116,14 @@ impl Group {
         }
     }
 
+    /// Logs that the coordinator has not confirmed that the member left, if the member is leaving.
+    pub fn log_unfinished_leave(&self) {
+        match &self.membership {
+            Membership::Classic(m) => m.log_unfinished_leave(),
+            Membership::Consumer(m) => m.log_unfinished_leave(),
+        }
+    }
+
     /// Returns the consumer's identity in the group.
     pub fn metadata(&self) -> GroupMetadata {
         let (generation, member) = match &self.membership {

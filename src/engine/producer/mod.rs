@@ -395,6 +395,11 @@ impl<D> Producer<D> {
         self.transactions.is_some()
     }
 
+    /// Returns the transactional ID if a transaction has begun whose end the coordinator has not confirmed.
+    pub fn unended_transaction(&self) -> Option<&str> {
+        self.transactions.as_ref().filter(|t| t.is_unended()).map(|t| &**t.id())
+    }
+
     /// Returns whether a transaction is open.
     pub fn is_in_transaction(&self) -> bool {
         self.transactions.as_ref().is_some_and(Transactions::is_open)

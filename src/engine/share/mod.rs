@@ -354,6 +354,11 @@ impl<T: Send> ShareConsumer<T> {
         self.leaving && self.member.has_left() && self.nodes.is_empty()
     }
 
+    /// Logs that the coordinator has not confirmed that the consumer left its group, if the consumer is leaving.
+    pub fn log_unfinished_leave(&self) {
+        self.member.log_unfinished_leave();
+    }
+
     /// Fails every commit.
     pub fn fail_all(&mut self, error: &Error) {
         let nodes: Vec<i32> = self.nodes.keys().copied().collect();

@@ -342,6 +342,11 @@ impl Transactions {
         matches!(self.state, State::Open | State::Failed(_))
     }
 
+    /// Returns whether a transaction has begun whose end the coordinator has not confirmed.
+    pub fn is_unended(&self) -> bool {
+        matches!(self.state, State::Open | State::Failed(_) | State::Committing | State::Aborting(_))
+    }
+
     /// Returns whether the producer may send and retry batches.
     pub fn may_send_batches(&self) -> bool {
         matches!(self.state, State::Open | State::Committing)
