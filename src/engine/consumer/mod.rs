@@ -380,7 +380,7 @@ impl<T: Send> Consumer<T> {
 
     /// Delivers buffered records like [`Consumer::take_records`]. Without buffered records, returns the next error,
     /// each error once. Only the errors of an ended membership and of partitions without a position are returned again,
-    /// at most once per [`STANDING_ERROR_PAUSE`].
+    /// at most once per second.
     pub fn poll_records(&mut self, now: Time, max_records: usize, max_bytes: usize) -> Result<Vec<Slice>, Error> {
         // This error comes before the records, because there might always be more of them.
         if !self.has_change()
