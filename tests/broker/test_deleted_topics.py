@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 import klamm
-from klamm.errors import KafkaError
+from klamm.errors import KafkaError, UnknownTopicOrPartitionError
 from klamm.testing import DevBroker
 from settled import until
 
@@ -134,3 +134,12 @@ def test_a_subscription_creates_a_topic_that_never_existed_if_it_may(dev, admin,
     with klamm.Consumer(dev.bootstrap_servers, topics=["new"], allow_auto_create_topics=allowed, **QUICK) as consumer:
         refreshes(dev, lambda: consumer.poll(0.05))
         assert ("new" in admin.list_topics()) == allowed
+
+
+@pytest.mark.parametrize("version", ["0.8.0", "0.10.2", "4.4"])
+def test_a_lookup_of_a_missing_topic_says_so_and_creates_nothing(version):
+    with DevBroker(as_version=version) as broker, klamm.Consumer(broker.bootstrap_servers) as consumer:
+        with pytest.raises(UnknownTopicOrPartitionError, match="missing"):
+            consumer.partitions_for("missing", timeout=WAIT_S)
+        with klamm.Admin(broker.bootstrap_servers) as admin:
+            assert "missing" not in admin.list_topics()

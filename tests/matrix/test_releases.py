@@ -257,8 +257,9 @@ def test_commits_have_the_time_that_was_given(release, topic):
     new, old = (klamm.TopicPartition(topic, number) for number in range(2))
     now_ms = int(time.time() * 1000)
     offsets = {new: klamm.OffsetAndMetadata(7, timestamp_ms=now_ms), old: klamm.OffsetAndMetadata(7, timestamp_ms=1)}
+    with klamm.Producer(release.servers) as maker:
+        maker.partitions_for(topic)
     with klamm.Consumer(release.servers, group_id=topic) as consumer:
-        consumer.partitions_for(topic)
         if not release.has("0.8.2") or release.has("4.0"):
             release.result = "until 3.9" if release.has("4.0") else "from 0.8.2"
             with pytest.raises(klamm.errors.UnsupportedVersionError, match="version 1 of OffsetCommit is needed"):

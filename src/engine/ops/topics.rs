@@ -1,7 +1,7 @@
 //! Operations that return the metadata or the partitions of topics.
 
 use super::op::{Op, OpContext, Output};
-use crate::api::metadata;
+use crate::api::{ErrorCode, metadata};
 use crate::engine::cluster::MetadataCall;
 use crate::engine::{Cluster, Error, Reply, Target, Time};
 use std::sync::Arc;
@@ -95,12 +95,12 @@ impl Op for Partitions {
 
     fn take(&mut self, cx: &mut OpContext<'_>, _part: u32, _node: i32, reply: Reply) -> Result<(), Error> {
         let cluster = read(cx.now, reply, false)?;
-        let Some(topic) = cluster.topics.get(self.topic.as_str()) else {
-            return Ok(());
-        };
+        let topic = cluster.topics.get(self.topic.as_str());
+        // Before Kafka 0.11, a request that must not create the topic is about all topics.
+        let code = topic.map_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, |t| t.error);
         let name: Arc<str> = self.topic.as_str().into();
-        topic.error.check().map_err(|code| Error::refused(code, format!("topic {name:?}")).at(&name, None))?;
-        self.found = Some((0..topic.partitions.len() as i32).collect());
+        code.check().map_err(|code| Error::refused(code, format!("topic {name:?}")).at(&name, None))?;
+        self.found = topic.map(|t| (0..t.partitions.len() as i32).collect());
         Ok(())
     }
 
