@@ -92,7 +92,9 @@ impl Client<Machine> {
             (Route::Any, Endpoints::Controllers) => Route::Controller,
             (route, _) => route,
         };
-        self.op(ByName::new(api, fields, route, versions)?, timeout, |output| match output {
+        let op = ByName::new(api, fields, route, versions)?;
+        let op = if self.endpoints() == Endpoints::Controllers { op.for_unknown_brokers() } else { op };
+        self.op(op, timeout, |output| match output {
             Output::Response(fields) => Some(fields),
             _ => None,
         })

@@ -52,6 +52,8 @@ pub struct ByName {
     coordinator: Option<i32>,
     /// When the first metadata response without the broker of the route arrived.
     missing_since: Option<Time>,
+    /// Whether the metadata need not have the broker of the route.
+    takes_unknown_brokers: bool,
     /// Whether an attempt had no response, so that the broker may already have made the change.
     repeated: bool,
     found: Option<Value>,
@@ -80,9 +82,16 @@ impl ByName {
             route,
             coordinator: None,
             missing_since: None,
+            takes_unknown_brokers: false,
             repeated: false,
             found: None,
         })
+    }
+
+    /// Sends the request even if the metadata does not have the broker of the route. Controllers answer for brokers, which
+    /// are not in the metadata of controllers.
+    pub fn for_unknown_brokers(self) -> Self {
+        Self { takes_unknown_brokers: true, ..self }
     }
 
     fn target(&mut self, cx: &mut OpContext<'_>) -> Result<Option<Target>, Error> {
@@ -92,7 +101,7 @@ impl ByName {
         Ok(Some(match &self.route {
             Route::Any => Target::Any,
             Route::Controller => Target::Controller,
-            Route::Broker(id) if cx.cluster.brokers.contains_key(id) => {
+            Route::Broker(id) if self.takes_unknown_brokers || cx.cluster.brokers.contains_key(id) => {
                 self.missing_since = None;
                 Target::Node(*id)
             }
