@@ -86,7 +86,7 @@ test-fast: needs-build test-rust develop ## the tests that need no Java: Rust, u
 test-nightly: export KLAMM_SOAK_SECONDS ?= 600
 test-nightly: needs-everything build ## the rare tests: other orders, seeds and releases, the oldest PySpark, faults for longer, fuzzing
 	@$(BIN)/pytest --lane nightly $(PYTEST_FLAGS)
-	@$(BIN)/pytest -q -o faulthandler_timeout=$$(($(KLAMM_SOAK_SECONDS) + 900)) tests/soak/test_soak.py tests/soak/test_soak_responses.py
+	@$(BIN)/pytest -q -o faulthandler_timeout=$$(($(KLAMM_SOAK_SECONDS) + 900)) --lane all tests/soak/test_soak.py tests/soak/test_soak_responses.py
 	@$(MAKE) test-old-spark ARGS='$(OLD_SPARK_TESTS)'
 	@$(MAKE) fuzz SECONDS=20
 
