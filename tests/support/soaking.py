@@ -278,7 +278,7 @@ def summary(clients: Clients, faults: Faults, report: dict[str, Any], verdicts: 
         f" threads {min(r[3] for r in clients.samples)} to {max(r[3] for r in clients.samples)};"
         f" before and after all clients (descriptors, threads): {report['held']['before']}, {report['held']['after']}"
     )
-    lines.append(f"not read by groups: {report['unread']}; stuck: {report['stuck'] or 'nobody'}")
+    lines.append(f"not read by groups: {report['unread']}; stuck: {report['stuck'] or 'no client'}")
     if any(count for group in report["unread"].values() for count in group.values()):
         lines.append(f"  by partition, the first and how many: {report['first_unread']}")
         lines += [f"  {name} is at {worker_report['places']}" for name, worker_report in report["members"].items()]
