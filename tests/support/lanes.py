@@ -52,7 +52,6 @@ NIGHTLY = {
     r"broker/test_cluster\.py::test_a_million_records": "a million records through nodes that die",
     r"broker/test_streams_groups\.py::.*\[async": "Kafka Streams beside the asyncio client",
     r"soak/test_prefetch\.py::": "memory of a consumer that prefetches a large topic",
-    r"soak/test_soak_responses\.py::": "clients under unusual responses, for a minute",
 }
 JAVA = r"^tests/(spark|matrix|soak)/|\[(\S+-)?real\b"
 """Tests that the fast lane deselects. Other tests that start Java find none in this lane and are skipped."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -241,7 +242,10 @@ def soak(clients: Clients, faults: Faults, servers: str, record_property: Callab
     assert [v.jumps for v in verdicts.values()][:2] == [[], []]
     assert all(count == 0 for group in report["unread"].values() for count in group.values())
     assert all(member["assigned"] for member in report["members"].values())
-    assert report["held"]["after"] == report["held"]["before"]
+    before, after = ([Counter(kind) for kind in report["held"][when]] for when in ("before", "after"))
+    assert after == before, (
+        f"descriptors and threads that stayed: {[a - b for a, b in zip(after, before, strict=True)]}"
+    )
     if SECONDS >= 600:
         assert clients.slope() < MAX_KIB_A_MINUTE
 
@@ -276,7 +280,8 @@ def summary(clients: Clients, faults: Faults, report: dict[str, Any], verdicts: 
         f"memory {max(kib):,} KiB at most, {clients.slope():+.0f} KiB a minute, by tenths of the time {tenths};"
         f" descriptors {min(r[2] for r in clients.samples)} to {max(r[2] for r in clients.samples)},"
         f" threads {min(r[3] for r in clients.samples)} to {max(r[3] for r in clients.samples)};"
-        f" before and after all clients (descriptors, threads): {report['held']['before']}, {report['held']['after']}"
+        f" before and after all clients (descriptors, threads):"
+        f" {[len(kind) for kind in report['held']['before']]}, {[len(kind) for kind in report['held']['after']]}"
     )
     lines.append(f"not read by groups: {report['unread']}; stuck: {report['stuck'] or 'no client'}")
     if any(count for group in report["unread"].values() for count in group.values()):
