@@ -127,7 +127,7 @@ class Tracing:
             return
         attributes = _attributes("process", "process", record.topic, record.partition, group)
         attributes["messaging.kafka.offset"] = record.offset
-        if record.value is None:
+        if record.raw_value is None:  # `value` would deserialize the value, which can fail
             attributes["messaging.kafka.message.tombstone"] = True
         with self._span(f"process {record.topic}", attributes, [record]) as span:
             yield span

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import json
 import threading
 
 import pytest
@@ -256,6 +257,23 @@ def test_an_exception_marks_the_span(dev_broker, topic, spans):
         raise KeyError("order")
     assert ended()[-1].status.status_code == StatusCode.ERROR
     assert ended()[-1].attributes["error.type"] == "KeyError"
+
+
+def test_a_span_does_not_deserialize_the_record(dev_broker, topic, spans):
+    provider, ended = spans
+    calls = []
+    with klamm.Producer(dev_broker.bootstrap_servers) as producer:
+        for value in (b"not json", None):
+            producer.send(topic, value, partition=0).result(20)
+    with klamm.Consumer(
+        dev_broker.bootstrap_servers, value_deserializer=lambda data: calls.append(data) or json.loads(data)
+    ) as consumer:
+        consumer.assign([klamm.TopicPartition(topic, 0, offset=0, end_offset=2)])
+        for record in consumer:
+            with klamm.otel.Tracing(provider).process(record):
+                pass
+    assert calls == []
+    assert [span.attributes.get("messaging.kafka.message.tombstone") for span in ended()] == [None, True]
 
 
 def test_records_without_a_context_have_no_links(dev_broker, topic, spans):
