@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import uuid
 
 import pytest
 
 import klamm
 from cli_process import klamm as run
-from klamm.registry import AvroDeserializer, AvroSerializer, Schema, SchemaRegistry
+from klamm.registry import AvroDeserializer, AvroSerializer, JsonSerializer, Schema, SchemaRegistry
 from klamm.registry.dev import DevRegistry
 from klamm.testing import DevBroker
 
@@ -164,6 +165,28 @@ def test_credentials_are_options_that_no_error_shows():
             assert b"s3cret" not in done.stdout + done.stderr
     done = run("schemas", "list")
     assert (done.returncode, b"--registry" in done.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_each_line_is_json(cluster, cli, topic, form):
+    broker, registry = cluster
+    key = AvroSerializer(registry, '{"type": "array", "items": "double"}')
+    value = JsonSerializer(registry, "true")
+    with klamm.Producer(broker.bootstrap_servers) as producer:
+        data = value.serialize("\u00e9", topic)
+        numbers = [math.nan, math.inf, -math.inf, 1.5]
+        producer.send(topic, data, key=key.serialize(numbers, topic, "key"), headers=[("h", b"\xff")]).result(10)
+
+    def refuse(text):
+        raise AssertionError(f"{text} is not JSON")
+
+    typed = ("--value", "json", "--key-format", "avro")
+    code, out, errors = cli("consume", topic, *typed, "--exit", *(form or ("--format", r"%v\n%k\n")))
+    found = [json.loads(line, parse_constant=refuse) for line in out.splitlines()]
+    assert (code, errors) == (0, "")
+    if form:
+        found = [found[0]["value"], found[0]["key"]]
+    assert found == ["\u00e9", ["NaN", "Infinity", "-Infinity", 1.5]]
 
 
 @pytest.mark.parametrize("form", [(), ("--json",)])

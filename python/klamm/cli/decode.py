@@ -11,7 +11,6 @@ import argparse
 import base64
 import io
 import json
-import math
 import re
 import sys
 from collections import defaultdict, deque
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from klamm import protocol
 from klamm.cli.flight import story
+from klamm.cli.json_text import finite
 from klamm.cli.options import natural
 from klamm.cli.output import CommandError
 from klamm.cli.record_format import header_fields, text_field
@@ -307,9 +307,7 @@ class Decoder:
             if self.expand and name == "records":
                 return list(self.batches(value))
             return base64.b64encode(value).decode()
-        if isinstance(value, float) and not math.isfinite(value):
-            return NOT_FINITE[str(value)]
-        return value
+        return finite(value) if isinstance(value, float) else value
 
     def batches(self, data: bytes) -> Iterator[dict[str, Any]]:
         """Decode record batches, up to the first damaged batch."""
@@ -429,7 +427,6 @@ LENGTH = 4
 # unanswered.
 MAX_UNANSWERED = 16
 UNSUPPORTED_VERSION = (35).to_bytes(2, "big")
-NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 CHUNK = 1 << 16
 # The patterns match stripped text. Each byte can match only one repetition, so that matching takes linear time.
 HEX_TEXT = re.compile(rb"(0x)?[0-9a-fA-F:\s]*")

@@ -6,7 +6,6 @@ decodes the records of `__consumer_offsets`, `__transaction_state` and the metad
 
 from __future__ import annotations
 
-import json
 import struct
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from klamm import protocol
 from klamm.cli.internal_records import KINDS, decoder_of
+from klamm.cli.json_text import dumps
 from klamm.cli.output import CommandError, UsageError
 from klamm.cli.record_format import header_fields, text_field
 from klamm.errors import DecodeError
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, _: Output) -> int:
         with path.open("rb") as file:
             for found in printer(path, file, args):
                 damaged |= "error" in found
-                sys.stdout.write(json.dumps(found, ensure_ascii=False) + "\n")
+                sys.stdout.write(dumps(found) + "\n")
     sys.stdout.flush()
     return int(damaged)
 

@@ -7,7 +7,6 @@ progress bars. On a terminal, all text is escaped (`terminal.py`).
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import select
@@ -19,6 +18,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+from klamm.cli.json_text import dumps
 from klamm.cli.terminal import escaped_terminals, unescaped, visible
 from klamm.errors import ArgumentError, BrokerError, ConfigError, KafkaError
 
@@ -66,7 +66,7 @@ class Output:
 
     def result(self, value: object) -> None:
         """Print the JSON object of this run."""
-        print(json.dumps(value, ensure_ascii=False), flush=True)
+        print(dumps(value), flush=True)
 
     def result_or_lines(self, value: object, *lines: str) -> int:
         """Print the JSON object of this run with `--json`, otherwise lines of text. Return the exit code, which is 0."""

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import argparse
 import base64
-import json
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import klamm
+from klamm.cli.json_text import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -68,7 +68,7 @@ def render_value(record: klamm.Record) -> bytes:
 
 def render_json(record: klamm.Record) -> bytes:
     """Return a record as one JSON object and a newline."""
-    return json.dumps(record_fields(record), ensure_ascii=False).encode() + b"\n"
+    return dumps(record_fields(record)).encode() + b"\n"
 
 
 def record_fields(record: klamm.Record) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Decodes and encodes keys and values with schemas of a registry, for `klamm consume`, `klamm produce` and `klamm decode`.
 
-The commands print and read values as JSON. Bytes are base64, and times are in ISO 8601. `klamm.registry` has the serializers.
+The commands print and read values as JSON, in the form that `json_text` describes. `klamm.registry` has the serializers.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import klamm
+from klamm.cli.json_text import dumps
 from klamm.cli.output import CommandError
 from klamm.cli.record_format import record_fields, render_json
 from klamm.cli.records_in import Batch
@@ -81,7 +82,7 @@ def reading(args: argparse.Namespace, render: Render) -> Render:
             fields: dict[str, Any] = {**record_fields(record), **shown}
             for field in shown:
                 fields.pop(f"{field}_encoding", None)
-            return json.dumps(fields, ensure_ascii=False, default=to_json).encode() + b"\n"
+            return dumps(fields).encode() + b"\n"
         parts: dict[str, Any] = {"key": record.key, "value": record.value}
         parts.update({field: data for field, (_, data) in found.items()})
         return render(
@@ -111,7 +112,7 @@ def _decoded(decode: Any, field: Field, record: klamm.Record) -> tuple[Any, byte
         error = DeserializationError(field, record)
         error.message = f"{error.message}: {cause}"
         raise error from cause
-    return plain, json.dumps(plain, ensure_ascii=False, default=to_json).encode()
+    return plain, dumps(plain).encode()
 
 
 def _decoder(client: SchemaRegistry, kind: str) -> Any:
@@ -120,13 +121,6 @@ def _decoder(client: SchemaRegistry, kind: str) -> Any:
     if kind == "avro":
         return registry.AvroDeserializer(client)
     return registry.JsonDeserializer(client) if kind == "json" else registry.ProtobufDeserializer(client, to=dict)
-
-
-def to_json(value: Any) -> Any:
-    """Convert a value of a type that JSON does not have: bytes to base64, dates and times to ISO 8601."""
-    if isinstance(value, (bytes, bytearray)):
-        return base64.b64encode(value).decode("ascii")
-    return value.isoformat() if isinstance(value, (dt.date, dt.time)) else str(value)
 
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
@@ -159,7 +153,7 @@ def decode_values(args: argparse.Namespace, values: Iterable[bytes]) -> int:
             found: dict[str, Any] = {"schema": frame.schema, "value": decode.deserialize(data, "")}
         except KafkaError as error:
             found, failed = {"error": str(error)}, 1
-        print(json.dumps(found, ensure_ascii=False, default=to_json), flush=True)
+        print(dumps(found), flush=True)
     return failed
 
 
