@@ -109,6 +109,8 @@ def test_other_clients_read_the_records(servers, registry, topic):
 
 def test_json_is_what_the_schema_describes(servers, registry, topic):
     sent(servers, topic, pa.table(columns()), registry, value_format="json")
+    derived = json.loads(registry.get_version(f"{topic}-value").schema.text)
+    assert derived["$schema"] == "http://json-schema.org/draft-07/schema#"
     first, _, last = (JsonDeserializer(registry).deserialize(row["value"], topic) for row in values(servers, topic))
     assert (first["at"], first["day"], first["amount"], first["data"]) == (
         "2024-01-02T12:00:00.123456Z",

@@ -12,6 +12,8 @@ from klamm.registry.errors import SchemaError
 from klamm.registry.schema import Schema
 
 _MILLIS = ("s", "ms")
+_DRAFT = "http://json-schema.org/draft-07/schema#"
+"""Draft of a derived JSON Schema. Apicurio Registry rejects most schemas that do not name their draft."""
 
 
 def derived(kind: str, column: pa.DataType, name: str) -> Schema:
@@ -29,7 +31,7 @@ def derived(kind: str, column: pa.DataType, name: str) -> Schema:
     if kind == "avro":
         return Schema(json.dumps(_avro(column, name)))
     if kind == "json":
-        return Schema(json.dumps({"title": name, **_json(column)}), "JSON")
+        return Schema(json.dumps({"$schema": _DRAFT, "title": name, **_json(column)}), "JSON")
     if not pa.types.is_struct(column):
         raise SchemaError(f"a column of type {column} is not a Protobuf message", hint="cast the column to a struct")
     lines = ['syntax = "proto3";']
