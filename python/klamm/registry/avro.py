@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
     from klamm.registry.framing import Frame, Framing
     from klamm.registry.schema import RegisteredSchema
-    from klamm.registry.subjects import SubjectNameStrategy
+    from klamm.registry.subjects import Field, SubjectNameStrategy
 
 __all__ = ["AvroDeserializer", "AvroSerializer"]
 
@@ -289,10 +289,10 @@ class AvroDeserializer(BaseDeserializer[T_co]):
     def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
         return parse(schema, references)
 
-    async def _find_writer(self, frame: Frame) -> Any:
+    async def _find_writer(self, frame: Frame, topic: str | None, field: Field) -> Any:
         if self._reader_schema is not None and self._given is None:
             self._given = parse(self._reader_schema, await self.registry._resolve(self._reader_schema))  # noqa: SLF001
-        return await super()._find_writer(frame)
+        return await super()._find_writer(frame, topic, field)
 
     def _record_name(self, writer: Parsed, frame: Frame) -> str:  # noqa: ARG002
         return writer.name

@@ -18,6 +18,7 @@ from klamm.registry.config import Settings
 from klamm.registry.errors import SchemaNotFoundError
 from klamm.registry.http import AsyncRequests, BlockingRequests, Requests
 from klamm.registry.schema import Compatibility, RegisteredSchema, Schema, unexpected
+from klamm.registry.subjects import context_of, in_context
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class _Registry(Requests):
             )
             registered = _registered(fields, schema, subject)
             if registered.guid is not None:  # otherwise, do not cache: a request by ID returns more fields
-                self._cache.put(("id", registered.id, None), registered)
+                self._cache.put(("id", registered.id, registered.context), registered)
             return registered
 
         return await self._cached(("register", subject, schema, normalize), fetch)  # type: ignore[no-any-return]
@@ -115,20 +116,24 @@ class _Registry(Requests):
             fields = await self._request(
                 "GET", f"/schemas/ids/{schema_id}", f"reading schema {schema_id}", query={"subject": subject}
             )
-            return _registered({"id": schema_id, **_object(fields)}, None, None)
+            return _registered({"id": schema_id, **_object(fields)}, None, None, context)
 
-        return await self._cached(("id", schema_id, subject), fetch)  # type: ignore[no-any-return]
+        # Within a context, an ID has one schema. One request is therefore enough for all subjects of the context.
+        context = context_of(subject)
+        return await self._cached(("id", schema_id, context), fetch)  # type: ignore[no-any-return]
 
-    async def _get_by_guid(self, guid: str) -> RegisteredSchema:
+    async def _get_by_guid(self, guid: str, subject: str | None = None) -> RegisteredSchema:
+        """Request a schema by its GUID. `subject` names the context of the schemas that the schema refers to."""
         string("guid", guid)
+        context = context_of(subject)
 
         async def fetch() -> RegisteredSchema:
             path = f"/schemas/guids/{quote(guid, safe='')}"
             fields = await self._request("GET", path, f"reading schema {guid}")
             # Only some releases of the registry return the ID when a client requests a schema by its GUID.
-            return _registered({"id": -1, "guid": guid, **_object(fields)}, None, None)
+            return _registered({"id": -1, "guid": guid, **_object(fields)}, None, None, context)
 
-        return await self._cached(("guid", guid), fetch)  # type: ignore[no-any-return]
+        return await self._cached(("guid", guid, context), fetch)  # type: ignore[no-any-return]
 
     async def _get_version(self, subject: str, version: int | str, deleted: bool = False) -> RegisteredSchema:
         path = f"{_subject(subject)}/versions/{_version(version)}"
@@ -149,15 +154,16 @@ class _Registry(Requests):
 
         return await self._cached(("latest", subject), fetch, self._settings.cache_latest_ttl)  # type: ignore[no-any-return]
 
-    async def _resolve(self, schema: Schema) -> dict[str, Schema]:
+    async def _resolve(self, schema: Schema, context: str = "") -> dict[str, Schema]:
         """Return all schemas that a schema references, directly and indirectly, by name.
 
-        Each schema comes after the schemas that it references.
+        Each schema comes after the schemas that it references. A reference without a context means a subject in the
+        context of the schema.
         """
         resolved: dict[str, Schema] = {}
         seen: set[str] = set()
 
-        async def add(references: Iterable[Any]) -> None:
+        async def add(references: Iterable[Any], context: str) -> None:
             for reference in references:
                 if reference.name in seen:
                     continue
@@ -165,11 +171,12 @@ class _Registry(Requests):
                 if len(seen) > _MAX_REFERENCES:
                     raise unexpected(f"with a schema that references more than {_MAX_REFERENCES} others")
                 # A reference to a version stays valid after a soft delete of the version.
-                version = await self._get_version(reference.subject, reference.version, deleted=True)
-                await add(version.schema.references)
+                subject = in_context(reference.subject, context)
+                version = await self._get_version(subject, reference.version, deleted=True)
+                await add(version.schema.references, context_of(subject))
                 resolved[reference.name] = version.schema
 
-        await add(schema.references)
+        await add(schema.references, context)
         return resolved
 
     async def _check(self, subject: str, schema: Schema, version: int | str | None, normalize: bool) -> Compatibility:
@@ -334,6 +341,7 @@ class SchemaRegistry(_Registry, BlockingRequests):
         Args:
             schema_id: ID of the schema.
             subject: A subject in the context of the schema. A registry with only one context does not need the subject.
+                The client caches the schema for all subjects of the context.
 
         Raises:
             SchemaNotFoundError: The registry has no schema with this ID.
@@ -657,7 +665,9 @@ def _object(fields: Any) -> Any:
     return fields
 
 
-def _registered(fields: Any, schema: Schema | None, subject: str | None) -> RegisteredSchema:
+def _registered(
+    fields: Any, schema: Schema | None, subject: str | None, context: str | None = None
+) -> RegisteredSchema:
     """Return the schema in a response. If a response to a registration lacks the schema, use the schema that was sent."""
     _object(fields)
     schema_id, version, guid = fields.get("id"), fields.get("version"), fields.get("guid")
@@ -665,5 +675,10 @@ def _registered(fields: Any, schema: Schema | None, subject: str | None) -> Regi
         raise unexpected("without a valid schema ID")
     found = Schema.from_json(fields) if schema is None or "schema" in fields else schema
     return RegisteredSchema(
-        found, schema_id, fields.get("subject") or subject, version, guid if isinstance(guid, str) else None
+        found,
+        schema_id,
+        fields.get("subject") or subject,
+        version,
+        guid if isinstance(guid, str) else None,
+        context_of(subject) if context is None else context,
     )

@@ -243,7 +243,7 @@ class ProtobufSerializer(BaseSerializer[T]):
             name = self._message_type.DESCRIPTOR.full_name
             raise SchemaError(f"the value does not fit the message {name}: {error}") from None
 
-    async def _own_schema(self, kind: Any, value: Any, topic: str | None) -> tuple[Schema | None, str | None]:  # noqa: ARG002
+    async def _own_schema(self, kind: Any, value: Any, context: str) -> tuple[Schema | None, str | None]:  # noqa: ARG002
         if not (self._uses_latest or self._schema_id is not None):
             return Schema(_text(kind.file), "PROTOBUF", await self._references(kind.file)), kind.full_name
         return None, kind.full_name

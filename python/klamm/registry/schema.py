@@ -109,6 +109,7 @@ class RegisteredSchema:
         subject: Subject, or None if the schema was read by its ID.
         version: Version within the subject, or None if the registry did not return the version.
         guid: GUID of the schema, or None if the registry has no GUIDs.
+        context: Prefix that names the context of the schema, such as ":.staging:", or "" for the default context.
     """
 
     schema: Schema
@@ -116,6 +117,7 @@ class RegisteredSchema:
     subject: str | None = None
     version: int | None = None
     guid: str | None = None
+    context: str = field(default="", repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from klamm.errors import ArgumentError, ConfigError, KafkaError
@@ -22,7 +23,7 @@ from klamm.registry.errors import SchemaError, SchemaNotFoundError
 from klamm.registry.framing import FRAMINGS, HEADERS, frames, without_framing, written
 from klamm.registry.rules import check_rules
 from klamm.registry.schema import RegisteredSchema
-from klamm.registry.subjects import check_strategy, subject_of
+from klamm.registry.subjects import check_strategy, context_of, lookup_subject, subject_of
 from klamm.waiting import run
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class _Serde:
         if schema.type != self.schema_type:
             raise SchemaError(f"the schema is of type {schema.type}, not {self.schema_type}", schema_id=where)
         try:
-            return self._parse(schema, await self.registry._resolve(schema))
+            return self._parse(schema, await self.registry._resolve(schema, registered.context))
         except SchemaError as error:
             error.schema_id = where if error.schema_id is None else error.schema_id
             raise
@@ -216,12 +217,15 @@ class BaseSerializer(_Serde, Generic[T_contra]):
 
     async def _find(self, key: tuple[Any, ...], value: Any) -> Target:
         topic, field, kind = key
-        schema, name = await self._own_schema(kind, value, topic)
+        in_topic = None  # without an ID or references, the strategy is called once, with the name of the record type
+        if self._schema_id is not None or (self._schema is not None and self._schema.references):
+            in_topic = lookup_subject(self._strategy, topic, field)
+        schema, name = await self._own_schema(kind, value, context_of(in_topic))
         registry, until = self.registry, None
         if schema is not None:
             check_rules(registry, schema, "write")
         if self._schema_id is not None:
-            registered = await registry._get_by_id(self._schema_id)
+            registered = await registry._get_by_id(self._schema_id, in_topic)
             check_rules(registry, registered.schema, "write", registered.id)
             parsed = await self._parsed(registered)
             subject = self._subject(topic, field, name or self._record_name(parsed))
@@ -240,7 +244,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
             # The registry can add the rules of the subject to a schema.
             check_rules(registry, registered.schema, "write", registered.id)
             # The registry can return the schema in another form. The application's own schema takes precedence.
-            mine = registered if self._uses_latest or schema is None else RegisteredSchema(schema, registered.id)
+            mine = registered if self._uses_latest or schema is None else replace(registered, schema=schema)
             parsed = await self._parsed(mine)
         target = Target(registered, subject, parsed, until)
         target.prefix = await self._prefix(await self._with_guid(registered), schema, target.parsed, value)
@@ -253,17 +257,23 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         Only some releases of the registry return the GUID in the response to a registration.
         """
         if registered.guid is None and self._framing in ("guid", "header_guid"):
-            return await self.registry._get_by_id(registered.id)
+            return await self.registry._get_by_id(registered.id, registered.subject)
         return registered
 
     def _subject(self, topic: str | None, field: Field, name: str | None) -> str:
         return subject_of(self._strategy, topic, field, name)
 
-    async def _own_schema(self, kind: Any, value: Any, topic: str | None) -> tuple[Schema | None, str | None]:  # noqa: ARG002
-        """Return the schema that the application passed and the name of its record type, or None for both."""
+    async def _own_schema(self, kind: Any, value: Any, context: str) -> tuple[Schema | None, str | None]:  # noqa: ARG002
+        """Return the schema that the application passed and the name of its record type, or None for both.
+
+        Args:
+            kind: The part of the serializer's key that names the type of the value.
+            value: The value.
+            context: Context of the subject, in which the references of the schema are looked up.
+        """
         if self._schema is None:
             return None, None
-        parsed = await self._parsed(RegisteredSchema(self._schema, -1))
+        parsed = await self._parsed(RegisteredSchema(self._schema, -1, context=context))
         return self._schema, self._record_name(parsed)
 
     async def _prefix(self, registered: RegisteredSchema, own: Schema | None, parsed: Any, value: Any) -> bytes:  # noqa: ARG002
@@ -299,6 +309,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
         self._latest: dict[str, tuple[Any, float | None]] = {}
         self._failures: dict[Any, KafkaError] = {}
         self._schemas: dict[Any, Schema] = {}
+        self._contexts: dict[tuple[str | None, Field], str] = {}
 
     def __call__(self, data: bytes) -> T_co:
         """Deserialize bytes without a topic and headers."""
@@ -330,10 +341,11 @@ class BaseDeserializer(_Serde, Generic[T_co]):
 
     def _deserialized(self, data: bytes, frame: Frame, topic: str | None, field: Field) -> T_co:
         try:
-            writer = self._writers.get(frame.schema)
+            key = self._key(frame, topic, field)
+            writer = self._writers.get(key)
             if writer is None:
-                self._raise_failure(frame.schema)
-                writer = self._now(self._find_writer(frame))
+                self._raise_failure(key)
+                writer = self._now(self._find_writer(frame, topic, field))
             reader = None
             if self._uses_latest:
                 subject = subject_of(self._strategy, topic, field, self._record_name(writer, frame))
@@ -341,7 +353,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
                 if reader is None:
                     self._raise_failure(subject)
                     reader = self._now(self._find_latest(subject))
-                self._check_migration(frame.schema, subject)
+                self._check_migration(key, subject)
             plain = self._decode(writer, reader, data, frame)
             return plain if self._convert is None else self._convert(plain)  # type: ignore[no-any-return]
         except SchemaError as error:
@@ -371,9 +383,10 @@ class BaseDeserializer(_Serde, Generic[T_co]):
         await self._prepare(last, topic, field)
 
     async def _prepare(self, frame: Frame, topic: str | None, field: Field) -> None:
-        writer = self._writers.get(frame.schema)
+        key = self._key(frame, topic, field)
+        writer = self._writers.get(key)
         if writer is None:
-            writer = await self._prepared(frame.schema, lambda: self._find_writer(frame))
+            writer = await self._prepared(key, lambda: self._find_writer(frame, topic, field))
         if self._uses_latest:
             subject = subject_of(self._strategy, topic, field, self._record_name(writer, frame))
             if self._known_latest(subject) is None:
@@ -402,7 +415,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
         """Return whether `deserialize` works without a request to the registry. For damaged bytes, return True."""
         return self.missing(data, topic, field, headers) is None
 
-    def missing(self, data: bytes, topic: str | None, field: Field, headers: Headers) -> int | str | bytes | None:
+    def missing(self, data: bytes, topic: str | None, field: Field, headers: Headers) -> Any:
         """Return the schema ID or subject that `deserialize` has to look up in the registry, or None.
 
         For damaged bytes, return None.
@@ -411,7 +424,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
             *others, last = self._frames(data, field, headers)
             for frame in others:
                 missing = self._missing_of(frame, topic, field)
-                if missing is not None and frame.schema not in self._failures:
+                if missing is not None and self._key(frame, topic, field) not in self._failures:
                     return missing
                 with suppress(SchemaError, SchemaNotFoundError):
                     self._deserialized(data, frame, topic, field)
@@ -420,10 +433,11 @@ class BaseDeserializer(_Serde, Generic[T_co]):
         except KafkaError:
             return None
 
-    def _missing_of(self, frame: Frame, topic: str | None, field: Field) -> int | str | bytes | None:
-        writer = self._writers.get(frame.schema)
+    def _missing_of(self, frame: Frame, topic: str | None, field: Field) -> Any:
+        key = self._key(frame, topic, field)
+        writer = self._writers.get(key)
         if writer is None:
-            return frame.schema
+            return key
         if not self._uses_latest:
             return None
         subject = subject_of(self._strategy, topic, field, self._record_name(writer, frame))
@@ -441,18 +455,32 @@ class BaseDeserializer(_Serde, Generic[T_co]):
         is_avro = self.schema_type == "AVRO"
         return frames(data, header, id_bytes=self._id_bytes, has_indexes=self._has_indexes, is_avro=is_avro)
 
-    async def _find_writer(self, frame: Frame) -> Any:
-        key = frame.schema
-        if isinstance(key, bytes):
+    def _key(self, frame: Frame, topic: str | None, field: Field) -> Any:
+        """Return the key of a writer's schema: its ID, with its context unless this is the default context.
+
+        The default context is the context of all subjects that start with a topic or with the name of a record type.
+        """
+        if not callable(self._strategy) or isinstance(frame.schema, bytes):
+            return frame.schema
+        context = self._contexts.get((topic, field))
+        if context is None:
+            context = self._contexts[topic, field] = context_of(lookup_subject(self._strategy, topic, field))
+        return (context, frame.schema) if context else frame.schema
+
+    async def _find_writer(self, frame: Frame, topic: str | None, field: Field) -> Any:
+        found = frame.schema
+        if isinstance(found, bytes):
             raise SchemaError(
                 "a fingerprint cannot be looked up in the registry",
                 hint="pass the schema of the writers as `schemas` of an AvroDeserializer",
-                schema_id=key.hex(),
+                schema_id=found.hex(),
             )
-        registry = self.registry
-        schema = await (registry._get_by_guid(key) if isinstance(key, str) else registry._get_by_id(key))
-        check_rules(registry, schema.schema, "read", key)
+        registry, subject = self.registry, lookup_subject(self._strategy, topic, field)
+        get = registry._get_by_guid if isinstance(found, str) else registry._get_by_id
+        schema = await get(found, subject)  # type: ignore[arg-type]
+        check_rules(registry, schema.schema, "read", found)
         writer = await self._parsed(schema)
+        key = self._key(frame, topic, field)
         self._schemas[key] = schema.schema
         self._writers[key] = writer
         return writer
@@ -462,7 +490,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
         writer, reader = self._schemas.get(key), self._schemas[subject]
         if writer is not None and writer.text != reader.text:
             for schema in (writer, reader):
-                check_rules(self.registry, schema, "migrate", key)
+                check_rules(self.registry, schema, "migrate", key[1] if isinstance(key, tuple) else key)
 
     def _known_latest(self, subject: str) -> Any:
         reader, until = self._latest.get(subject, (None, None))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from klamm.errors import ArgumentError, ConfigError
@@ -55,3 +56,29 @@ def subject_of(strategy: SubjectNameStrategy, topic: str | None, field: Field, r
             hint="use subject_name_strategy='TOPIC', or give a JSON Schema a title",
         )
     return record_name if strategy == "RECORD" else f"{topic}-{record_name}"
+
+
+def lookup_subject(strategy: SubjectNameStrategy, topic: str | None, field: Field) -> str | None:
+    """Return the subject to send with a lookup by schema ID, or None if only the schema shows the subject.
+
+    A function gets None as the name of the record type, because the schema is not known yet.
+    """
+    if not callable(strategy):
+        return f"{topic}-{field}" if strategy == "TOPIC" and topic is not None else None
+    with suppress(Exception):  # the function may need the name
+        subject = strategy(topic or "", field, None)
+        return subject if isinstance(subject, str) else None  # type: ignore[redundant-expr]
+    return None
+
+
+def context_of(subject: str | None) -> str:
+    """Return the prefix that names the context of a subject, such as ":.staging:", or "" for the default context."""
+    if subject is None or not subject.startswith(":."):
+        return ""
+    prefix = subject[: subject.find(":", 2) + 1]
+    return "" if prefix == ":.:" else prefix
+
+
+def in_context(subject: str, context: str) -> str:
+    """Return the full name of a subject that a schema of a context refers to. A name with a context stays as it is."""
+    return subject if subject.startswith(":.") else context + subject

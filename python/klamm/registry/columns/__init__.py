@@ -23,7 +23,7 @@ from klamm.registry.errors import SchemaError, SchemaNotFoundError
 from klamm.registry.framing import read
 from klamm.registry.rules import check_rules
 from klamm.registry.schema import Schema
-from klamm.registry.subjects import check_strategy, subject_of
+from klamm.registry.subjects import check_strategy, context_of, lookup_subject, subject_of
 from klamm.waiting import run
 
 if TYPE_CHECKING:
@@ -326,6 +326,7 @@ class _Column:
         self._reader: Any = None
         self._reader_schema: Schema | None = None
         self._topics: set[str] = set()
+        self._subject: str | None = None
         self._failed: dict[bytes, KafkaError] = {}
         self._versions = dict(versions)
         self._refuses_new_fields = False
@@ -347,6 +348,7 @@ class _Column:
 
     async def prepare(self, records: Records[Any, Any], stops: bool) -> None:
         """Look up the schemas that the decoder needs for records."""
+        self._check_contexts(records)
         if self._needs_topics():
             for tp in records.by_partition():
                 if tp.topic not in self._topics:
@@ -365,6 +367,19 @@ class _Column:
                     return
             else:
                 self._decoder.add(prefix, json.dumps(plan))
+
+    def _check_contexts(self, records: Records[Any, Any]) -> None:
+        """Remember a subject for lookups by schema ID. All topics must have their subjects in the same context."""
+        for topic in sorted({tp.topic for tp in records.by_partition()}):
+            subject = lookup_subject(self._strategy, topic, self.name)
+            if self._subject is None:
+                self._subject = subject
+            elif context_of(subject) != context_of(self._subject):
+                raise ConfigError(
+                    f"the subjects {self._subject!r} and {subject!r} are in different contexts, in which an ID has"
+                    " different schemas",
+                    hint="read one topic at a time",
+                )
 
     async def prepare_empty(self, topic: str) -> None:
         """Determine the type of the column for a topic without records."""
@@ -458,9 +473,9 @@ class _Column:
                 schema_id=frame.schema.hex(),
             )
         if isinstance(frame.schema, str):
-            schema = await self._registry._get_by_guid(frame.schema)  # noqa: SLF001
+            schema = await self._registry._get_by_guid(frame.schema, self._subject)  # noqa: SLF001
         else:
-            schema = await self._registry._get_by_id(frame.schema)  # noqa: SLF001
+            schema = await self._registry._get_by_id(frame.schema, self._subject)  # noqa: SLF001
         check_rules(self._registry, schema.schema, "read", frame.schema)
         if schema.schema.type != FORMATS[self._kind]:
             raise SchemaError(
@@ -487,7 +502,8 @@ class _Column:
         references = {}
         if self._registry is not None:
             check_rules(self._registry, schema, "read")
-            references = await self._registry._resolve(schema)  # noqa: SLF001
+            context = context_of(lookup_subject(self._strategy, topic, self.name) if topic else None)
+            references = await self._registry._resolve(schema, context)  # noqa: SLF001
         self._reader_schema = schema
         return await self._reader_of(schema, references, prefix)
 
@@ -583,7 +599,7 @@ class _Column:
 
     async def _references(self, registered: RegisteredSchema) -> Mapping[str, Schema]:
         assert self._registry is not None  # noqa: S101 - only framed columns have registered schemas
-        return await self._registry._resolve(registered.schema)  # noqa: SLF001
+        return await self._registry._resolve(registered.schema, registered.context)  # noqa: SLF001
 
     async def _plan(self, prefix: bytes) -> list[Any]:
         """Look up the schema that a record's framing names, and create the plan for this schema."""

@@ -22,7 +22,7 @@ from klamm.registry.errors import SchemaError
 from klamm.registry.framing import HEADERS, written
 from klamm.registry.rules import check_rules
 from klamm.registry.schema import Schema
-from klamm.registry.subjects import check_strategy, subject_of
+from klamm.registry.subjects import check_strategy, context_of, lookup_subject, subject_of
 from klamm.waiting import run
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class _Encoder:
             raise SchemaError(
                 f"the schema is of type {schema.type}, not {FORMATS[self._kind]}", schema_id=registered.id
             )
-        references = await self._registry._resolve(schema)  # noqa: SLF001
+        references = await self._registry._resolve(schema, context_of(subject))  # noqa: SLF001
         self._schema_id = registered.id
         indexes = (0,) if self._kind == "protobuf" else None
         self._prefix = written("id", registered.id, None, indexes)
@@ -200,7 +200,8 @@ class _Encoder:
         self._plan = json.dumps([self._kind, plan])
 
     async def _record_name(self, schema: Schema) -> str | None:
-        references = await self._registry._resolve(schema)  # noqa: SLF001
+        subject = lookup_subject(self._strategy, self._topic, self.name)
+        references = await self._registry._resolve(schema, context_of(subject))  # noqa: SLF001
         if self._kind == "avro":
             from klamm.registry.avro import parse
 
