@@ -38,6 +38,9 @@ class RecordDeserializer(Protocol):
     async def prepare(self, data: bytes, topic: str, field: Any, headers: Any) -> None:
         """Do the blocking part of the work, so that `deserialize` does not block."""
 
+    def look_up_again(self, key: Any) -> None:
+        """Repeat a lookup in the background that `prepare` failed to do. `key` is the result of `missing`."""
+
 
 def is_record_deserializer(deserializer: Any) -> TypeGuard[RecordDeserializer]:
     """Return whether a deserializer is a RecordDeserializer, which also takes the topic and the headers."""
@@ -106,7 +109,9 @@ def _bound(
         nonlocal is_first
         of_record = data, record.topic, field, record.headers
         shares_failure, is_first = is_first and bool(failed), False  # the program reads a field again to retry
-        if shares_failure and (error := failed.get((deserializer, deserializer.missing(*of_record)))) is not None:
+        missing = deserializer.missing(*of_record) if shares_failure else None
+        if missing is not None and (error := failed.get((deserializer, missing))) is not None:
+            deserializer.look_up_again(missing)
             raise copy.copy(error) from None
         try:
             return deserializer.deserialize(*of_record)

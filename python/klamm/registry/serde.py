@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from klamm.errors import ArgumentError, ConfigError, KafkaError
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
 from klamm.registry.convert import converter
-from klamm.registry.errors import SchemaError, SchemaNotFoundError
+from klamm.registry.errors import RegistryUnavailableError, SchemaError, SchemaNotFoundError
 from klamm.registry.framing import FRAMINGS, HEADERS, frames, without_framing, written
 from klamm.registry.rules import check_rules
 from klamm.registry.schema import RegisteredSchema
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _MAX_FAILURES = 1000
 """A deserializer stores the errors of at most this many failed lookups."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
+"""Pauses between the attempts of a failed lookup that repeats in the background, in seconds."""
 if TYPE_CHECKING:
     import typing_extensions
 
@@ -286,6 +288,45 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         raise NotImplementedError
 
 
+class _FailedLookup:
+    """A lookup of an event loop that failed, and its repetition in the background.
+
+    Attributes:
+        error: The last error.
+        loop: The event loop.
+    """
+
+    __slots__ = ("_find", "_is_repeated", "_pause", "_task", "_until", "error", "loop")
+
+    def __init__(self, error: KafkaError, loop: Any, find: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self.error, self.loop, self._find = error, loop, find
+        self._is_repeated, self._pause, self._until = False, 0.0, 0.0
+
+    def repeat(self, seconds: float) -> None:
+        """Start the lookup again on its event loop, unless it repeats already. Any thread may call this method.
+
+        While the registry does not answer, further attempts follow for some seconds.
+        """
+        self._until = time.monotonic() + seconds
+        if not self._is_repeated and not self.loop.is_closed():
+            self._is_repeated, self._pause = True, _FIRST_PAUSE
+            self.loop.call_soon_threadsafe(self._attempt)
+
+    def _attempt(self) -> None:
+        # A timer and not a sleeping task: an event loop can close while timers wait.
+        self._task = self.loop.create_task(self._find())
+        self._task.add_done_callback(self._attempted)
+
+    def _attempted(self, task: Any) -> None:
+        self._is_repeated = False
+        if task.cancelled() or task.exception() is None:
+            return
+        if isinstance(task.exception(), RegistryUnavailableError) and time.monotonic() < self._until:
+            self._is_repeated = True
+            self.loop.call_later(self._pause, self._attempt)
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+
 class BaseDeserializer(_Serde, Generic[T_co]):
     """The base class of the deserializers of all formats."""
 
@@ -307,7 +348,7 @@ class BaseDeserializer(_Serde, Generic[T_co]):
         self._uses_latest, self._id_bytes = use_latest_version, id_bytes
         self._writers: dict[Any, Any] = {}
         self._latest: dict[str, tuple[Any, float | None]] = {}
-        self._failures: dict[Any, KafkaError] = {}
+        self._failures: dict[Any, _FailedLookup] = {}
         self._schemas: dict[Any, Schema] = {}
         self._contexts: dict[tuple[str | None, Field], str] = {}
 
@@ -393,23 +434,49 @@ class BaseDeserializer(_Serde, Generic[T_co]):
                 await self._prepared(subject, lambda: self._find_latest(subject))
 
     async def _prepared(self, key: Any, make: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-        """Run a lookup.
+        """Run a lookup on the event loop.
 
-        If the lookup fails, store the error, so that `deserialize` raises the error without another lookup.
+        If the lookup fails, store the error, so that `deserialize` raises the error without blocking the event loop.
         """
+        import asyncio
+
         try:
             found = await self._await(make)
         except KafkaError as error:
-            self._failures[key] = error
+            known, loop = self._failures.get(key), asyncio.get_running_loop()
+            if known is None or known.loop is not loop:
+                self._failures[key] = _FailedLookup(error, loop, lambda: self._prepared(key, make))
+            else:
+                known.error = error
             while len(self._failures) > _MAX_FAILURES:
                 del self._failures[next(iter(self._failures))]
             raise
         self._failures.pop(key, None)
         return found
 
+    def look_up_again(self, key: Any) -> None:
+        """Start a failed lookup again in the background.
+
+        Args:
+            key: The result of `missing`.
+        """
+        failure = self._failures.get(key)
+        if failure is not None:
+            failure.repeat(self.registry._settings.timeout)
+
     def _raise_failure(self, key: Any) -> None:
-        if key in self._failures:
-            raise copy.copy(self._failures[key]) from None
+        """Raise the error of a lookup that failed on an event loop, and start the lookup again.
+
+        Outside of an event loop, forget the error, so that the calling thread looks up the schema.
+        """
+        failure = self._failures.get(key)
+        if failure is None:
+            return
+        if not isinstance(self.registry, AsyncSchemaRegistry) and not _is_on_loop():
+            self._failures.pop(key, None)
+            return
+        self.look_up_again(key)
+        raise copy.copy(failure.error) from None
 
     def is_prepared(self, data: bytes, topic: str | None, field: Field, headers: Headers) -> bool:
         """Return whether `deserialize` works without a request to the registry. For damaged bytes, return True."""
@@ -510,6 +577,16 @@ class BaseDeserializer(_Serde, Generic[T_co]):
 
     def _decode(self, writer: Any, reader: Any, data: bytes, frame: Frame) -> Any:
         raise NotImplementedError
+
+
+def _is_on_loop() -> bool:
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _shown(frame: Frame) -> int | str:
