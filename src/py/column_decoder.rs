@@ -19,15 +19,9 @@ pub(super) struct ColumnDecoder {
 #[pymethods]
 impl ColumnDecoder {
     #[new]
-    fn new(
-        schema: &Bound<'_, PyAny>,
-        is_key: bool,
-        is_framed: bool,
-        id_bytes: usize,
-        has_indexes: bool,
-    ) -> PyResult<Self> {
+    fn new(schema: &Bound<'_, PyAny>, is_key: bool, is_framed: bool, id_bytes: usize, kind: &str) -> PyResult<Self> {
         let py = schema.py();
-        let framing = Framing { is_framed, id_bytes, has_indexes, is_key };
+        let framing = framing_of(kind, is_key, is_framed, id_bytes);
         let decoder = Decoder::new(import_field(schema)?, framing)
             .map_err(|why| exception(py, "ConfigError", &why, Some("convert the column after reading")))?;
         Ok(Self { framing, decoder: RwLock::new(decoder) })
@@ -63,15 +57,19 @@ impl ColumnDecoder {
         Ok(DecodedColumn { column, failures: failures.collect() })
     }
 
-    /// Returns each framing without a plan once.
-    fn unknown(&self, py: Python<'_>, records: &Bound<'_, Records>) -> Vec<Py<PyBytes>> {
+    /// Returns each framing without a plan once, and whether it is the only framing that its record can have.
+    fn unknown(&self, py: Python<'_>, records: &Bound<'_, Records>) -> Vec<(Py<PyBytes>, bool)> {
         let rows: Vec<_> = records.get().ranges().iter().map(|part| rows_of(&part.slice, part.records())).collect();
         let prefixes = py.detach(|| {
             let decoder = self.decoder.read().unwrap_or_else(PoisonError::into_inner);
             unknown(self.framing, &rows, |prefix| decoder.knows(prefix))
         });
-        prefixes.iter().map(|prefix| PyBytes::new(py, prefix).unbind()).collect()
+        prefixes.iter().map(|(prefix, is_only)| (PyBytes::new(py, prefix).unbind(), *is_only)).collect()
     }
+}
+
+fn framing_of(kind: &str, is_key: bool, is_framed: bool, id_bytes: usize) -> Framing {
+    Framing { is_framed, id_bytes, has_indexes: kind == "protobuf", is_ambiguous: kind == "avro", is_key }
 }
 
 /// Returns each framing of the records once. The caller does not need a column type, which depends on the schemas.
@@ -81,12 +79,12 @@ pub(super) fn framings(
     records: &Bound<'_, Records>,
     is_key: bool,
     id_bytes: usize,
-    has_indexes: bool,
+    kind: &str,
 ) -> Vec<Py<PyBytes>> {
-    let framing = Framing { is_framed: true, id_bytes, has_indexes, is_key };
+    let framing = framing_of(kind, is_key, true, id_bytes);
     let rows: Vec<_> = records.get().ranges().iter().map(|part| rows_of(&part.slice, part.records())).collect();
     let prefixes = py.detach(|| unknown(framing, &rows, |_| false));
-    prefixes.iter().map(|prefix| PyBytes::new(py, prefix).unbind()).collect()
+    prefixes.iter().map(|(prefix, _)| PyBytes::new(py, prefix).unbind()).collect()
 }
 
 /// Encodes a typed column as values of records, with a framing before each value. If rows are invalid, the error is the

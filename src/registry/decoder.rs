@@ -7,7 +7,7 @@
 use super::avro;
 use super::column::Column;
 use super::fault::{Fault, Result};
-use super::frame::{Framed, Framing};
+use super::frame::{Framed, Framing, Framings};
 use super::json;
 use super::protobuf;
 use crate::arrow::Rows;
@@ -128,27 +128,42 @@ impl Decoder {
                 unchecked = 0;
             }
             let length = column.len();
-            let framed = match self.framing.of(record, part.data) {
+            let Framings { first, second } = match self.framing.of(record, part.data) {
                 Ok(None) => {
                     column.push_null();
                     continue;
                 }
-                Ok(Some(framed)) => Ok(framed),
-                Err(fault) => Err((&[][..], fault)),
+                Ok(Some(framings)) => framings,
+                Err(fault) => {
+                    failures.push(Failure { row, prefix: Box::default(), fault });
+                    if stop_at_failure {
+                        break;
+                    }
+                    column.push_null();
+                    continue;
+                }
             };
-            let decoded = framed.and_then(|Framed { prefix, payload }| {
+            let mut decode = |Framed { prefix, payload }, column: &mut Column| {
                 let plan = match last_plan {
-                    Some((last_prefix, plan)) if last_prefix == prefix => Ok(plan),
-                    _ => self.plans.get(prefix).ok_or_else(|| Fault::new("the schema is unknown")),
+                    Some((last_prefix, plan)) if last_prefix == prefix => plan,
+                    _ => self.plans.get(prefix).ok_or_else(|| Fault::new("the schema is unknown"))?,
                 };
-                let plan = plan.map_err(|fault| (prefix, fault))?;
                 last_plan = Some((prefix, plan));
                 unchecked += EACH_RECORD + payload.len();
-                plan.decode(payload, &mut column).map_err(|fault| (prefix, fault))
-            });
-            if let Err((prefix, fault)) = decoded {
-                column.truncate(length);
-                failures.push(Failure { row, prefix: prefix.into(), fault });
+                let decoded = plan.decode(payload, column);
+                if decoded.is_err() {
+                    column.truncate(length);
+                }
+                decoded
+            };
+            let mut decoded = decode(first, &mut column);
+            if let (Err(_), Some(second)) = (&decoded, second)
+                && decode(second, &mut column).is_ok()
+            {
+                decoded = Ok(());
+            }
+            if let Err(fault) = decoded {
+                failures.push(Failure { row, prefix: first.prefix.into(), fault });
                 if stop_at_failure {
                     break;
                 }
@@ -159,18 +174,20 @@ impl Decoder {
     }
 }
 
-/// Returns each framing without a plan once. Ignores records with a damaged framing, for which `decode` reports the
-/// failure.
-pub fn unknown(framing: Framing, rows: &[Rows<'_>], has_plan: impl Fn(&[u8]) -> bool) -> Vec<Box<[u8]>> {
+/// Returns each framing without a plan once, and whether it is the only framing that its record can have. Ignores
+/// records with a damaged framing, for which `decode` reports the failure.
+pub fn unknown(framing: Framing, rows: &[Rows<'_>], has_plan: impl Fn(&[u8]) -> bool) -> Vec<(Box<[u8]>, bool)> {
     let mut last: &[u8] = &[];
     let mut unknown = Vec::new();
     let mut seen = HashSet::new();
     for (part, record) in records(rows) {
-        let Ok(Some(Framed { prefix, .. })) = framing.of(record, part.data) else { continue };
-        if (prefix != last || unknown.is_empty()) && !has_plan(prefix) && seen.insert(prefix) {
-            unknown.push(prefix.into());
+        let Ok(Some(Framings { first, second })) = framing.of(record, part.data) else { continue };
+        for Framed { prefix, .. } in [Some(first), second].into_iter().flatten() {
+            if (prefix != last || unknown.is_empty()) && !has_plan(prefix) && seen.insert(prefix) {
+                unknown.push((prefix.into(), second.is_none()));
+            }
+            last = prefix;
         }
-        last = prefix;
     }
     unknown
 }

@@ -16,6 +16,8 @@ pub struct Framing {
     pub id_bytes: usize,
     /// Whether the position of a Protobuf message in its schema follows the ID.
     pub has_indexes: bool,
+    /// Whether values can start with the bytes of a framing and have none. Only Avro values can.
+    pub is_ambiguous: bool,
     /// Whether the column contains keys instead of values.
     pub is_key: bool,
 }
@@ -29,24 +31,55 @@ pub struct Framed<'a> {
     pub payload: &'a [u8],
 }
 
+/// The framings that a key or value can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Framings<'a> {
+    /// The most likely framing.
+    pub first: Framed<'a>,
+    /// The framing of a value that cannot be decoded with the first one.
+    pub second: Option<Framed<'a>>,
+}
+
 impl Framing {
-    /// Returns the key or value of a record with its framing, or `None` for a null key or value.
-    pub fn of<'a>(&self, record: &Record, data: &'a [u8]) -> Result<Option<Framed<'a>>> {
+    /// Returns the framings of a record's key or value, or `None` for a null key or value.
+    ///
+    /// If a program copied the headers of a record, a value with a framing of its own can have the header of an earlier
+    /// value. The last header of a name counts.
+    pub fn of<'a>(&self, record: &Record, data: &'a [u8]) -> Result<Option<Framings<'a>>> {
         let bytes = if self.is_key { record.key(data) } else { record.value(data) };
         let Some(bytes) = bytes else { return Ok(None) };
         if !self.is_framed {
-            return Ok(Some(Framed { prefix: &[], payload: bytes }));
+            return Ok(Some(Framings { first: Framed { prefix: &[], payload: bytes }, second: None }));
         }
         if record.header_count() > 0 {
             let name: &[u8] = if self.is_key { b"__key_schema_id" } else { b"__value_schema_id" };
-            let framing_header = record.headers(data).find_map(|(key, value)| value.filter(|_| key == name));
-            if let Some(header) = framing_header {
-                let end = self.end(header, " of the record header")?;
-                return Ok(Some(Framed { prefix: header.get(..end).unwrap_or_default(), payload: bytes }));
+            let headers = record.headers(data).filter(|(key, _)| *key == name).filter_map(|(_, value)| value);
+            if let Some(header) = headers.last() {
+                return self.with_header(header, bytes).map(Some);
             }
         }
+        Ok(Some(Framings { first: self.in_value(bytes)?, second: None }))
+    }
+
+    fn with_header<'a>(&self, header: &'a [u8], bytes: &'a [u8]) -> Result<Framings<'a>> {
+        let of_header = self
+            .end(header, " of the record header")
+            .map(|end| Framed { prefix: header.get(..end).unwrap_or_default(), payload: bytes });
+        let own = if matches!(bytes, [0 | 1, ..]) { self.in_value(bytes).ok() } else { None };
+        Ok(match own {
+            Some(own) if self.is_ambiguous => match of_header {
+                Ok(first) => Framings { first, second: Some(own) },
+                Err(_) => Framings { first: own, second: None },
+            },
+            // JSON text and Protobuf messages never start with 0 or 1.
+            Some(first) => Framings { first, second: None },
+            None => Framings { first: of_header?, second: None },
+        })
+    }
+
+    fn in_value<'a>(&self, bytes: &'a [u8]) -> Result<Framed<'a>> {
         let (prefix, payload) = bytes.split_at(self.end(bytes, "")?);
-        Ok(Some(Framed { prefix, payload }))
+        Ok(Framed { prefix, payload })
     }
 
     /// Returns the length of the framing.

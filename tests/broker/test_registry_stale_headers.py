@@ -10,6 +10,7 @@ import pytest
 
 import klamm
 from cli_process import klamm as run
+from klamm.errors import DeserializationError
 from klamm.registry import (
     AsyncSchemaRegistry,
     AvroDeserializer,
@@ -126,6 +127,46 @@ def test_clients_forward_records_with_their_headers(cluster, registry, stale, ki
             return [record.value async for record in consumer]
 
     assert asyncio.run(main()) == [value] * 3
+
+
+@each_kind
+def test_typed_columns_find_the_framing_as_deserializers_do(cluster, registry, stale, kind, topic):
+    make, _, value = KINDS[kind]
+    text = json.dumps({"type": "object", "properties": {"b": {"type": "string"}}})
+    schema = {"avro": NEW, "json": text, "protobuf": PROTOS["First"]}[kind]
+    with klamm.Producer(cluster.bootstrap_servers) as producer:
+        for framing in FRAMINGS:
+            headers = []
+            data = make(registry, framing=framing).serialize(value, topic, headers=headers)
+            kept = [stale, [(NAME, b"\0\0\0\xff\xff")], [(NAME, b"\0\0")], [(NAME, b"text")], [(NAME, None)]]
+            for others in (
+                kept if not headers else [[*stale, *headers], [*headers, (NAME, None)], [*stale, *stale, *headers]]
+            ):
+                producer.send(topic, data, headers=others).result(10)
+    options = {"value_format": kind, "registry": registry, "columns": ["value"]}
+    found = klamm.read_table(cluster.bootstrap_servers, topic, value_schema=schema, **options)["value"].to_pylist()
+    assert found == [{"x": 3} if kind == "protobuf" else {"b": "done"}] * 16
+    if kind == "json":
+        with pytest.warns(UserWarning, match="inferred from 16 records"):
+            again = klamm.read_table(cluster.bootstrap_servers, topic, value_schema="infer", **options)
+        assert again["value"].to_pylist() == found
+
+
+def test_columns_of_avro_values_that_start_like_a_framing(cluster, registry, stale, topic):
+    schema = json.dumps(fields(*(field(name, "long") for name in "abcde")))
+    headers = []
+    zeros = dict.fromkeys("abcde", 0)
+    data = AvroSerializer(registry, schema, framing="header_id").serialize(zeros, topic, headers=headers)
+    with klamm.Producer(cluster.bootstrap_servers) as producer:
+        for value, given in ((data, headers), (data + b"x", headers), (b"text", stale), (data, [(NAME, b"\0\0")])):
+            producer.send(topic, value, headers=given).result(10)
+    options = {"value_format": "avro", "registry": registry, "value_schema": schema, "on_error": "column"}
+    found = klamm.read_table(cluster.bootstrap_servers, topic, columns=["value"], **options)
+    assert found["value"].to_pylist() == [zeros, None, None, None]
+    # The error is the one of the first framing, as for deserializers.
+    assert "1 bytes before the end" in found["value_error"][1].as_py()
+    with pytest.raises(DeserializationError, match="offset 1: the value ends 1 bytes before"):
+        klamm.read_table(cluster.bootstrap_servers, topic, **{**options, "on_error": "raise"})
 
 
 def test_send_arrow_removes_the_header_of_an_earlier_value(cluster, registry, stale, topic):

@@ -20,7 +20,7 @@ from klamm.errors import ConfigError, DeserializationError, KafkaError
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
 from klamm.registry.columns import json_types, new_fields
 from klamm.registry.errors import SchemaError, SchemaNotFoundError
-from klamm.registry.framing import read
+from klamm.registry.framing import HEADERS, frames, read
 from klamm.registry.rules import check_rules
 from klamm.registry.schema import Schema
 from klamm.registry.subjects import check_strategy, context_of, lookup_subject, subject_of
@@ -357,13 +357,13 @@ class _Column:
             await self._prepare_topic("", records)
         if self._decoder is None:
             return  # all values so far are null
-        for prefix in self._decoder.unknown(records):
+        for prefix, is_only in self._decoder.unknown(records):
             try:
                 plan = await self._plan(prefix)
             except (SchemaError, SchemaNotFoundError) as error:
                 self._failed[prefix] = error
                 self._decoder.add(prefix, json.dumps(["fail", "the schema cannot be used"]))
-                if stops:
+                if stops and is_only:
                     return
             else:
                 self._decoder.add(prefix, json.dumps(plan))
@@ -425,7 +425,7 @@ class _Column:
         self._decoder = self._made(field)
 
     def _made(self, field: pa.Field) -> ColumnDecoder:
-        decoder = ColumnDecoder(field, self.name == "key", self._is_framed, self._id_bytes, self._has_indexes)
+        decoder = ColumnDecoder(field, self.name == "key", self._is_framed, self._id_bytes, self._kind)
         if not self._is_framed:
             decoder.add(b"", json.dumps(["json"]))
         return decoder
@@ -436,7 +436,7 @@ class _Column:
         needs_record = self._needs_topics() and (self._kind == "protobuf" or self._strategy != "TOPIC")
         if records is not None and self._is_framed and needs_record:
             of_topic = records if not topic else _of_topic(records, topic)
-            prefixes = framings(of_topic, self.name == "key", self._id_bytes, self._has_indexes)
+            prefixes = framings(of_topic, self.name == "key", self._id_bytes, self._kind)
             prefix = await self._first_usable(prefixes)
         reader = await self._find_reader(topic, prefix, records)
         if reader is None:
@@ -565,8 +565,15 @@ class _Column:
         sample = []
         for record in records[:_SAMPLE]:
             value = getattr(record, f"raw_{self.name}")
-            if value is not None:
-                sample.append(value[read(value, None, id_bytes=self._id_bytes).start :] if self._is_framed else value)
+            if value is None:
+                continue
+            if not self._is_framed:
+                sample.append(value)
+                continue
+            header = {key: given for key, given in record.headers if given is not None}.get(HEADERS[self.name])
+            with suppress(SchemaError):  # reading the record reports the error
+                (frame,) = frames(value, header, id_bytes=self._id_bytes, has_indexes=False, is_avro=False)
+                sample.append(value[frame.start :])
         if not sample:
             return None
         field = json_types.inferred(sample, self.name)
