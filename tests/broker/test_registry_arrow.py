@@ -104,10 +104,10 @@ def test_flatten_makes_columns_of_the_fields(servers, registry, topic):
         producer.send(topic, {"id": 1, "offset": 9})
         producer.send(topic, None)
     found = table(servers, topic, registry, columns=["offset", "value"], flatten=True)
-    assert found.column_names == ["offset", "id", "value_offset"]
+    assert found.column_names == ["offset", "id", "value_offset", "value_is_null"]
     assert found.to_pylist() == [
-        {"offset": 0, "id": 1, "value_offset": 9},
-        {"offset": 1, "id": None, "value_offset": None},
+        {"offset": 0, "id": 1, "value_offset": 9, "value_is_null": False},
+        {"offset": 1, "id": None, "value_offset": None, "value_is_null": True},
     ]
 
 
@@ -131,7 +131,7 @@ def test_an_empty_topic_has_the_typed_schema(servers, registry, topic):
         admin.create_topics({topic: klamm.NewTopic(1)})
     registry.register(f"{topic}-value", Schema(json.dumps(ORDER)))
     found = table(servers, topic, registry, flatten=True, columns=["offset", "value"])
-    assert (found.num_rows, found.column_names) == (0, ["offset", "id", "note", "lines"])
+    assert (found.num_rows, found.column_names) == (0, ["offset", "id", "note", "lines", "value_is_null"])
     assert table(servers, topic, registry, on_error="column", columns=["value"]).column_names == [
         "value",
         "value_error",
@@ -594,6 +594,7 @@ def test_plain_json_takes_an_arrow_schema_or_infers_one(servers, topic):
     assert found.to_pydict() == {
         "b": ["x", None, None, None],
         "a": [decimal.Decimal(1), decimal.Decimal("2.5"), None, None],
+        "value_is_null": [False, False, False, True],
     }
     with pytest.warns(UserWarning, match="inferred from 3 records"):
         found = klamm.read_table(servers, topic, value_format="json", value_schema="infer")

@@ -39,7 +39,7 @@ def read(cluster, registry, topic, names, **options):
 
 @pytest.mark.parametrize("change", [str, str.upper, str.title])
 def test_fields_with_the_names_of_columns_get_another_name(cluster, registry, topic, change):
-    names = [change(name) for name in NAMES]
+    names = [change(name) for name in (*NAMES, "value_is_null")]
     found, row = read(cluster, registry, topic, names, on_error="column")
     assert len({name.lower() for name in found}) == len(found)
     for at, name in enumerate(names):
@@ -50,9 +50,10 @@ def test_fields_with_the_names_of_columns_get_another_name(cluster, registry, to
 
 def test_fields_keep_their_names_beside_columns_that_are_not_read(cluster, registry, topic):
     found, row = read(cluster, registry, topic, NAMES, columns=["value"])
-    assert (found, list(row.values())) == (list(NAMES), list(range(90, 90 + len(NAMES))))
+    assert found == [*NAMES, "value_is_null"]
+    assert list(row.values()) == [*range(90, 90 + len(NAMES)), False]
 
 
 def test_fields_that_differ_in_case_only_get_different_names(cluster, registry, topic):
     found, row = read(cluster, registry, topic, ["id", "ID", "value_id"], columns=["value"])
-    assert (len({name.lower() for name in found}), list(row.values())) == (3, [90, 91, 92])
+    assert (len({name.lower() for name in found}), list(row.values())) == (4, [90, 91, 92, False])

@@ -27,7 +27,7 @@ from klamm.registry.subjects import check_strategy, context_of, lookup_subject, 
 from klamm.waiting import run
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from typing_extensions import Self
 
@@ -41,6 +41,7 @@ _ON_ERROR = ("raise", "null", "column")
 _ON_NEW_FIELDS = ("drop", "raise")
 _DEEPEST_PLAN = 126
 """Maximum depth of the nested lists in a plan: one less than serde_json, which parses the plan, accepts."""
+_INVERTED = bytes(byte ^ 0xFF for byte in range(256))
 _SAMPLE = 1000
 """klamm infers a schema from at most this many records."""
 
@@ -124,7 +125,7 @@ class TypedColumns:
                 run(spec.prepare_empty(topic))
         arrays = {name: pa.array([], spec.field.type) for name, spec in self._specs.items()}
         plain = {field.name: pa.array([], field.type) for field in pa.schema(self._plain)}
-        return self._assembled(plain, arrays, {name: [] for name in arrays}, 0).schema
+        return self._assembled(plain, arrays, {name: {} for name in arrays}, 0).schema
 
     def schemas_of(self, topics: Sequence[str]) -> dict[str, ReaderSchema]:
         """Look up the current schemas for the typed columns of topics, for use later or in other processes.
@@ -207,12 +208,12 @@ class TypedColumns:
         plain = pa.record_batch(taken._columns(self._plain))  # noqa: SLF001
         columns = dict(zip(self._plain_names, plain.columns, strict=True))
         rows = {
-            name: [
-                (row, self._specs[name].cause(prefix, path, why), records[row])
-                for row, prefix, path, why in (failures[name] if self._has_errors else ())
+            name: {
+                row: (str(spec.cause(prefix, path, why)), getattr(records[row], f"raw_{name}"))
+                for row, prefix, path, why in failures[name]
                 if row < end
-            ]
-            for name in self._specs
+            }
+            for name, spec in self._specs.items()
         }
         batch = self._assembled(columns, arrays, rows, end)
         raised = None
@@ -233,12 +234,16 @@ class TypedColumns:
             taken.add("timestamptype")
         if self._has_errors:
             taken.update(f"{name}_{suffix}" for name in typed for suffix in ("error", "raw"))
+        taken.update(f"{name}_is_null" for name in typed if self._flattens)
         return taken
 
     def _assembled(
-        self, plain: dict[str, Any], typed: dict[str, pa.Array], failed: dict[str, list[Any]], rows: int
+        self, plain: dict[str, Any], typed: dict[str, pa.Array], failed: dict[str, dict[int, Any]], rows: int
     ) -> pa.RecordBatch:
-        """Combine plain and typed columns into a batch, in the order of the requested names."""
+        """Combine plain and typed columns into a batch, in the order of the requested names.
+
+        `failed` has the error and the bytes of each value that cannot be decoded, by row.
+        """
         arrays: list[Any] = []
         fields: list[pa.Field] = []
         taken = self._taken(typed)
@@ -256,18 +261,31 @@ class TypedColumns:
                 taken.discard(name)
                 for field, child in zip(array.type, array.flatten(), strict=True):
                     add(_free(field.name, name, taken), child, field)
+                add(f"{name}_is_null", _are_null(array, failed[name]))
             else:
                 add(name, array, spec.field)
             if self._has_errors:
                 errors: list[str | None] = [None] * rows
                 raw: list[bytes | None] = [None] * rows
-                for row, cause, record in failed[name]:
-                    errors[row], raw[row] = str(cause), getattr(record, f"raw_{name}")
+                for row, found in failed[name].items():
+                    errors[row], raw[row] = found
                 add(f"{name}_error", pa.array(errors, pa.string()))
                 add(f"{name}_raw", pa.array(raw, pa.binary()))
         if self._appends_offset:
             add("offset", plain["offset"])
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _are_null(array: pa.Array, failed: Collection[int]) -> pa.Array:
+    """Return whether values are null. For values that cannot be decoded, the result is null."""
+    rows = len(array)
+    if not array.null_count:
+        return pa.repeat(False, rows)
+    if failed:
+        return pa.array([None if row in failed else not value.is_valid for row, value in enumerate(array)], pa.bool_())
+    # The method `is_null` imports pyarrow.compute, which takes 0.1 s.
+    inverted = pa.py_buffer(array.buffers()[0].to_pybytes().translate(_INVERTED))
+    return pa.Array.from_buffers(pa.bool_(), rows, [None, inverted], offset=array.offset)
 
 
 def _free(field: str, column: str, taken: set[str]) -> str:
