@@ -41,6 +41,10 @@ class ValueFormat(TypedDict, total=False):
             ignores the new fields. "raise" treats the record as undecodable, so `on_error` decides what happens.
         subject_name_strategy: Strategy for the name of the schema's subject, as for the registry's deserializers.
         id_bytes: Length of a schema ID in bytes. The default is 4. Pass 8 if Apicurio Registry uses IDs of 8 bytes.
+        record_columns: For `send_arrow`, the columns that are parts of a record and not fields of the value: "key",
+            "value", "headers", "partition", "timestamp", "topic" and "value_is_null". By default, the columns of a
+            table with a column `value` are the parts of a record, and the columns of any other table are fields.
+        auto_register_schemas: For `send_arrow`, whether to register the schemas. If False, only look up their IDs.
     """
 
     value_format: Literal["avro", "json", "protobuf"] | None
@@ -53,6 +57,8 @@ class ValueFormat(TypedDict, total=False):
     on_new_fields: Literal["drop", "raise"]
     subject_name_strategy: SubjectNameStrategy
     id_bytes: int
+    record_columns: Sequence[str] | None
+    auto_register_schemas: bool
 
 
 class Batches(Protocol):

@@ -12,7 +12,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -211,9 +211,11 @@ class _Producer(TransactionalProducer[K_contra, V_contra]):
         check_options("send_arrow", typed)
         from klamm.registry.columns.writing import TypedRows
 
-        rows = TypedRows(topic, data, typed)
-        await rows.prepare(is_async=isinstance(self, Asyncio))
-        return sum([await self._send_all_rows(topic, batch, {}) for batch in rows.batches()])
+        rows, sent = TypedRows(topic, data, typed), 0
+        async with aclosing(rows.batches(is_async=isinstance(self, Asyncio))) as batches:
+            async for name, batch in batches:
+                sent += await self._send_all_rows(name, batch, {})
+        return sent
 
     async def _flush_all(self, timeout: float | None) -> None:
         remaining = await self._drain_queue("flush", timeout)
@@ -356,7 +358,7 @@ class Producer(BlockingTelemetry, Blocking, _Producer[K_contra, V_contra]):
             **typed: Arguments that say how to encode typed columns as keys and values, such as `value_format="avro"`
                 and `registry`. `klamm.batches.ValueFormat` lists all arguments for typed columns. By default, klamm
                 derives the schema from the column and registers the schema. If there is a `value_format` but no column
-                `value`, all columns except those of `Consumer.arrow` become the fields of the value.
+                `value`, all columns become fields of the value, except those that `record_columns` names.
 
         Returns:
             The number of rows sent.

@@ -170,7 +170,7 @@ def test_the_example_of_the_page_runs(pair, topic, capsys):
 def test_keys_are_encoded_and_a_column_of_a_record_keeps_its_meaning(servers, registry, topic):
     times = pa.array([5, 6], pa.timestamp("ms", "UTC"))
     data = pa.table({"key": pa.array([7, 8], pa.int32()), "timestamp": times, "x": [1, 2]})
-    sent(servers, topic, data, registry, key_format="avro")
+    sent(servers, topic, data, registry, key_format="avro", record_columns=["key", "timestamp"])
     found = klamm.read_table(
         servers, topic, value_format="avro", key_format="avro", registry=registry, flatten=True
     ).sort_by("key")

@@ -179,7 +179,8 @@ def test_send_arrow_removes_the_header_of_an_earlier_value(cluster, registry, st
         ):
             rows = kept if pa.types.is_map(kind) else [row and [{"key": k, "value": v} for k, v in row] for row in kept]
             table = pa.table({"b": ["x", "y", "z"], "headers": pa.array(rows, kind)})
-            producer.send_arrow(topic, table, value_format="avro", registry=registry, value_schema=NEW)
+            options = {"value_schema": NEW, "record_columns": ["headers"]}
+            producer.send_arrow(topic, table, value_format="avro", registry=registry, **options)
     found = klamm.read_table(servers, topic, value_format="avro", registry=registry, flatten=True)
     assert found["b"].to_pylist() == list("xyzxyz")
     with klamm.Consumer(servers) as consumer:

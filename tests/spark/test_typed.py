@@ -10,6 +10,7 @@ import uuid
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from pyspark.errors import PythonException, StreamingQueryException
+from pyspark.sql.functions import lit
 
 import klamm
 from confluent_orders import FORMATS, ROWS, consumed, deserializer, produced, serializer
@@ -148,9 +149,58 @@ def test_typed_columns_are_written_with_a_derived_or_given_schema(kafka, registr
     assert kafka.read(**options(registry, topic)).count() == 6
     source = kafka.stream(**options(registry, topic, flatten="true", startingOffsets="earliest", columns="value"))
     kafka.create(f"{topic}-copy")
-    source = source.drop("value_is_null")
-    kafka.run(source, tmp_path, topic=f"{topic}-copy", delivery="exactly-once", **write)
+    copy = {"topic": f"{topic}-copy", "delivery": "exactly-once", "record.columns": "VALUE_is_null", **write}
+    kafka.run(source, tmp_path, **copy)
     assert kafka.read(**options(registry, f"{topic}-copy")).count() == 6
+
+
+def test_columns_become_parts_of_a_record_only_on_request(dev, topic, spark):
+    rows = spark.sql(
+        "select 1L id, timestamp '2024-01-02 12:00:00' timestamp, 7 partition, 'x' Topic, 9L offset, 'k' KEY"
+    )
+    dev.create(topic)
+    dev.create(f"{topic}-2")
+    with DevRegistry() as one, SchemaRegistry(one.url) as registry:
+        given = {"topic": topic, **options(registry, topic)}
+        del given["subscribe"]
+        dev.write(rows, **given)
+        (record,) = dev.records(topic)
+        schema = json.loads(registry.get_version(f"{topic}-value").schema.text)
+        assert [field["name"] for field in schema["fields"]] == [
+            "id",
+            "timestamp",
+            "partition",
+            "Topic",
+            "offset",
+            "KEY",
+        ]
+        assert (record.key, record.partition) == (None, 0)
+
+        parts = rows.withColumn("partition", lit(0)).withColumn("Topic", lit(f"{topic}-2"))
+        del given["topic"]
+        dev.write(parts, **given, **{"record.columns": "key, timestamp,PARTITION,topic"})
+        (record,) = dev.records(f"{topic}-2")
+        schema = json.loads(registry.get_version(f"{topic}-2-value").schema.text)
+        assert [field["name"] for field in schema["fields"]] == ["id", "offset"]
+        assert (record.key, record.timestamp_ms) == (b"k", 1_704_196_800_000)
+
+        for columns, more, why in (
+            ("1.5D value, 'a' sensor", {"topic": topic}, "column `sensor`"),
+            ("1.5D value, 9L offset", {"topic": topic}, "column `offset`"),
+            ("1.5D value, 9L timestampType", {"topic": topic}, "column `timestampType`"),
+            ("1 id", {"topic": topic, "record.columns": "key"}, "no column `key`"),
+            ("1 id, 2 key", {"topic": topic, "record.columns": "key"}, "key attribute type must be a"),
+            ("1 id", {}, "topic"),
+            ("'t' topic, 1 id", {}, "topic"),
+            ("1 new", {"topic": topic, "auto.register.schemas": "false"}, "40403"),
+        ):
+            with pytest.raises(Exception, match=why):
+                dev.write(spark.sql(f"select {columns}"), **given, **more)
+        assert len(registry.versions(f"{topic}-value")) == 1
+        # A frame that klamm has read is written as it is.
+        copied = dev.read(**options(registry, topic))
+        dev.write(copied, topic=f"{topic}-2", **given)
+        assert dev.read(**options(registry, f"{topic}-2", flatten="true")).where("id = 1").count() == 2
 
 
 def test_bad_records_are_errors_nulls_or_columns(kafka, registry, topic):
@@ -192,7 +242,9 @@ def test_spark_reads_and_writes_what_confluent_kafka_writes_and_reads(kafka, reg
         schema = registry.get_version(f"{topic}-value").schema
         registry.register(f"{topic}-copy-value", schema)
         written = frame.drop("offset").coalesce(1).selectExpr("*", "0 as partition")
-        kafka.write(written, topic=f"{topic}-copy", **plain, **{"value.schema": "latest"})
+        kafka.write(
+            written, topic=f"{topic}-copy", **plain, **{"value.schema": "latest", "record.columns": "partition"}
+        )
         found = consumed(kafka.bootstrap, f"{topic}-copy", deserializer(other, kind), len(ROWS))
     assert sorted((message.value() for message in found), key=lambda row: -row["id"]) == ROWS
 

@@ -24,10 +24,11 @@ from klamm.errors import ConfigError, KafkaError
 from klamm.spark import clients
 from klamm.spark.client_options import keys_of
 from klamm.spark.failures import rows_after
+from klamm.spark.schema import selected
 from klamm.transaction import GroupMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
@@ -74,12 +75,12 @@ def batch_task(app: str, version: int) -> Task:
     return Task(app, context.partitionId(), version)
 
 
-def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.RecordBatch], task: Task) -> int:
+def write(options: WriteOptions, columns: Mapping[str, str], batches: Iterator[pa.RecordBatch], task: Task) -> int:
     """Write the rows of a task in one transaction, or skip them if an earlier attempt committed them.
 
     Args:
         options: Options of the query; `topic` is required.
-        columns: Columns to send.
+        columns: Columns to send: the name for `send_arrow` by the name of the column.
         batches: Rows of the task.
         task: The task.
 
@@ -113,7 +114,7 @@ def write(options: WriteOptions, columns: list[str], batches: Iterator[pa.Record
         with producer.transaction() as transaction:
             for batch in batches:
                 with rows_after(rows):
-                    rows += transaction.send_arrow(topic, batch.select(columns), **typed)
+                    rows += transaction.send_arrow(topic, selected(batch, columns), **typed)
             offset = _Committed(task.epoch, rows).offset
             transaction.commit_offsets(GroupMetadata(task.name), {klamm.TopicPartition(topic, 0): offset})
     return rows

@@ -42,11 +42,25 @@ OPTIONS = {
         "onError",
         "onNewFields",
         "subject.name.strategy",
+        "record.columns",
+        "auto.register.schemas",
     )
 }
 
 # Options for columns whose types come from a schema registry. Options of the registry client have the prefix REGISTRY.
-TYPED = frozenset({"value.format", "key.format", "value.schema", "key.schema", "flatten", "onerror", "onnewfields"})
+TYPED = frozenset(
+    {
+        "value.format",
+        "key.format",
+        "value.schema",
+        "key.schema",
+        "flatten",
+        "onerror",
+        "onnewfields",
+        "record.columns",
+        "auto.register.schemas",
+    }
+)
 REGISTRY = "schema.registry."
 
 # Options of Spark's own writer. Spark passes these options to klamm too.

@@ -195,8 +195,6 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         # A job that raised the maximum record size writes large records. So make room for two large records.
         config["buffer.memory"] = str(max(int(config["buffer.memory"]), 2 * largest))
     typed = _typed(checked_options, None)
-    if typed is not None and topic is None:
-        raise ConfigError("options 'value.format' and 'key.format' of a write need option 'topic'")
     return WriteOptions(config=config, topic=topic, exactly_once=exactly_once, txn=txn, typed=typed)
 
 

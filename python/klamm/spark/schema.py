@@ -26,6 +26,8 @@ from pyspark.sql.types import (
 from klamm.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql.types import DataType
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -45,7 +47,7 @@ _SOURCE: dict[str, tuple[DataType, pa.DataType]] = {
 }
 
 _TEXT = (StringType(), BinaryType())
-_SINK: dict[str, tuple[DataType, ...]] = {
+SINK: dict[str, tuple[DataType, ...]] = {
     "key": _TEXT,
     "value": _TEXT,
     "topic": (StringType(),),
@@ -117,34 +119,25 @@ def sink_columns(schema: StructType, topic: str | None) -> list[str]:
         raise ConfigError(
             "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic."
         )
-    for name, allowed in _SINK.items():
-        if name in types and not any(_same(types[name], one) for one in allowed):
-            expected = " or ".join(one.simpleString().upper() for one in allowed)
-            raise ConfigError(f"{name} attribute type must be a {expected}, got {types[name].simpleString().upper()}")
-    return [name for name in _SINK if name in types and (name != "topic" or topic is None)]
+    check_types(types)
+    return [name for name in SINK if name in types and (name != "topic" or topic is None)]
 
 
-def typed_sink_columns(schema: StructType, typed: set[str]) -> list[str]:
-    """Check the columns of a write that uses a schema registry, and return the names of the columns to write.
-
-    Args:
-        schema: Schema of the rows.
-        typed: The columns that may have any type: "key", "value" or both. Without a column `value`, the value consists
-            of all columns except those of a Kafka record, such as `key` and `topic`.
+def check_types(types: Mapping[str, DataType]) -> None:
+    """Check the types of columns that are parts of a record.
 
     Raises:
         ConfigError: A column has the wrong type.
     """
-    for field in schema.fields:
-        allowed = _SINK.get(field.name)
-        if allowed is not None and field.name not in typed and not any(_same(field.dataType, one) for one in allowed):
+    for name, allowed in SINK.items():
+        if name in types and not any(_same(types[name], one) for one in allowed):
             expected = " or ".join(one.simpleString().upper() for one in allowed)
-            raise ConfigError(
-                f"{field.name} attribute type must be a {expected}, got {field.dataType.simpleString().upper()}"
-            )
-    if "value" in schema.names or "value" not in typed:
-        return [name for name in _SINK if name in schema.names and name != "topic"]
-    return [name for name in schema.names if name not in ("topic", "offset", "timestampType")]
+            raise ConfigError(f"{name} attribute type must be a {expected}, got {types[name].simpleString().upper()}")
+
+
+def selected(batch: pa.RecordBatch, columns: Mapping[str, str]) -> pa.RecordBatch:
+    """Return the columns of a batch that klamm sends, under the names that `send_arrow` expects."""
+    return batch.select(list(columns)).rename_columns(list(columns.values()))
 
 
 def _same(one: DataType, other: DataType) -> bool:

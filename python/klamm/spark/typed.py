@@ -16,9 +16,10 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from klamm.errors import ConfigError
+from klamm.registry.columns.layout import layout
 from klamm.spark.columns import KLAMM_NAMES, Columns
 from klamm.spark.option_names import OPTIONS, REGISTRY, TYPED
-from klamm.spark.schema import arrow_schema, source_schema
+from klamm.spark.schema import SINK, arrow_schema, check_types, source_schema
 from klamm.spark.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from klamm.batches import ValueFormat
     from klamm.registry import SchemaRegistry
     from klamm.registry.columns import ReaderSchema, TypedColumns
-    from klamm.spark.options import ReadOptions
+    from klamm.spark.options import ReadOptions, WriteOptions
 
 _FORMATS = ("avro", "json", "protobuf")
 _SPARK_DIGITS = 38
@@ -45,6 +46,9 @@ class TypedOptions:
     on_error: str
     on_new_fields: str
     strategy: str
+    record: tuple[str, ...] | None
+    """The columns of a write that are parts of a record, or None if their names decide."""
+    auto_register: bool
 
     def arguments(self) -> ValueFormat:
         """Return the keyword arguments for `arrow` and `send_arrow`."""
@@ -54,6 +58,8 @@ class TypedOptions:
             "on_error": self.on_error,
             "on_new_fields": self.on_new_fields,
             "subject_name_strategy": self.strategy,
+            "record_columns": self.record,
+            "auto_register_schemas": self.auto_register,
         }
         for field, kind in self.formats.items():
             options[f"{field}_format"] = kind
@@ -125,6 +131,10 @@ def typed_options(  # noqa: C901
         on_error=on_error,
         on_new_fields=on_new_fields,
         strategy=given.get("subject.name.strategy", "TOPIC").strip().upper(),
+        record=tuple(name for part in given["record.columns"].split(",") if (name := part.strip()))
+        if "record.columns" in given
+        else None,
+        auto_register=boolean(given, "auto.register.schemas", True),
     )
 
 
@@ -213,6 +223,42 @@ def for_spark(kind: pa.DataType, path: str) -> pa.DataType:
     if pa.types.is_fixed_size_binary(kind) and not pa.types.is_decimal(kind):
         return pa.binary()
     return _FOR_SPARK.get(kind, kind)
+
+
+def sink(options: WriteOptions, schema: StructType) -> tuple[WriteOptions, dict[str, str]]:
+    """Decide which columns of a write are parts of a record, and check the types of these columns.
+
+    Returns:
+        The options with the parts of a record, and the names under which klamm sends the columns, by column.
+
+    Raises:
+        ConfigError: A column has the wrong type, or the topic is unknown.
+        ArgumentError: A column is missing, or the values of a column would be lost.
+    """
+    typed = options.typed
+    assert typed is not None  # noqa: S101 - callers only pass options with typed columns
+    names = schema.names
+    if typed.record is None and "value" not in typed.formats:
+        # The values are bytes, so the rules of Spark's own connector apply: it ignores columns with unknown names.
+        names = [name for name in names if name in SINK]
+        if "value" not in names:
+            raise ConfigError("Required attribute 'value' not found.")
+    found = layout(
+        names,
+        typed.record,
+        typed.formats,
+        options.topic,
+        is_struct=any(_folded(field.name) == "value" and isinstance(field.dataType, StructType) for field in schema),
+        folded=_folded,
+    )
+    check_types({part: schema[column].dataType for part, column in found.parts.items() if part not in typed.formats})
+    columns = {column: part for part, column in found.parts.items()} | {name: name for name in found.fields}
+    return replace(options, typed=replace(typed, record=tuple(found.parts))), columns
+
+
+def _folded(name: str) -> str:
+    """Return the name in lower case, because Spark compares names without case."""
+    return "timestamp_type" if name.lower() == "timestamptype" else name.lower()
 
 
 class TypedSparkColumns(Columns):

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 from klamm.errors import ConfigError
 from klamm.spark import clients, exactly_once
 from klamm.spark.failures import rows_after, short_errors
-from klamm.spark.schema import sink_columns, typed_sink_columns
+from klamm.spark.schema import selected, sink_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,8 +60,7 @@ class KlammWriter(DataSourceArrowWriter):
                 hint="use writeStream, or klamm.spark.foreach_batch in foreachBatch; for a batch job that may be repeated, set "
                 "options 'txnAppId' and 'txnVersion'",
             )
-        self._options = options
-        self._columns = columns_of(options, schema)
+        self._options, self._columns = columns_of(options, schema)
 
     @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -84,8 +83,7 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
     """Writes the rows of a streaming query. Every output mode appends rows, because a topic keeps its history."""
 
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
-        self._options = options
-        self._columns = columns_of(options, schema)
+        self._options, self._columns = columns_of(options, schema)
 
     @short_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -104,20 +102,25 @@ class KlammStreamWriter(DataSourceStreamArrowWriter):
         log.warning("batch %d failed after %d rows of finished tasks", batchId, _rows(messages))
 
 
-def columns_of(options: WriteOptions, schema: StructType) -> list[str]:
-    """Check the columns of a write, and return the names of the columns to write."""
+def columns_of(options: WriteOptions, schema: StructType) -> tuple[WriteOptions, dict[str, str]]:
+    """Check the columns of a write.
+
+    Returns:
+        The options of the tasks, and the columns to send: the name for `send_arrow` by the name of the column.
+    """
     if options.typed is None:
-        return sink_columns(schema, options.topic)
-    names = typed_sink_columns(schema, set(options.typed.formats))
-    return names if "value" in names or "value" in options.typed.formats else sink_columns(schema, options.topic)
+        return options, {name: name for name in sink_columns(schema, options.topic)}
+    from klamm.spark import typed
+
+    return typed.sink(options, schema)
 
 
-def _write(options: WriteOptions, columns: list[str], batches: Iterator[pa.RecordBatch]) -> Written:
+def _write(options: WriteOptions, columns: dict[str, str], batches: Iterator[pa.RecordBatch]) -> Written:
     clients.prepare_process()
     rows = 0
     with clients.producer(options.config) as producer:
         for all_columns in batches:
-            batch = all_columns.select(columns)
+            batch = selected(all_columns, columns)
             if options.topic is None and batch.column("topic").null_count:
                 raise ConfigError(
                     "[KAFKA_NULL_TOPIC_IN_DATA] null topic present in the data. Use the topic option for setting a topic."

@@ -18,6 +18,7 @@ from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
 from klamm.registry.columns import FORMATS
 from klamm.registry.columns.avro import Avro, check_depth, encoded, kind_of, logical_of
 from klamm.registry.columns.derive import derived
+from klamm.registry.columns.layout import IS_NULL, layout
 from klamm.registry.errors import SchemaError
 from klamm.registry.framing import HEADERS, written
 from klamm.registry.rules import check_rules
@@ -26,27 +27,25 @@ from klamm.registry.subjects import check_strategy, context_of, lookup_subject, 
 from klamm.waiting import run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncGenerator, Iterator
 
     from klamm.batches import ValueFormat
     from klamm.registry.subjects import Field
 
 _MAX_DIGITS_128 = 38
-_RECORD = ("key", "headers", "timestamp", "partition", "topic", "offset", "timestamp_type")
 
 
 class TypedRows:
     """Arrow data whose typed columns become keys and values.
 
     Args:
-        topic: Topic of all records.
-        data: Arrow data. If `data` has no column `value`, the value consists of all columns except the key, the
-            timestamp and other fields of a Kafka record.
+        topic: Topic of all records, or None if the data has a column `topic`.
+        data: Arrow data. `layout` describes which columns become fields of the value.
         options: How keys and values are encoded.
 
     Raises:
         ConfigError: An option is invalid.
-        ArgumentError: `data` is not Arrow data.
+        ArgumentError: `data` is not Arrow data, or the values of a column would be lost.
     """
 
     def __init__(self, topic: str | None, data: Any, options: ValueFormat) -> None:
@@ -55,70 +54,116 @@ class TypedRows:
         if registry is not None and not isinstance(registry, (SchemaRegistry, AsyncSchemaRegistry)):
             registry = self._owned = SchemaRegistry(registry)
         self.registry = registry
-        if topic is None:
-            raise ConfigError("a value format needs the topic of all records", hint="pass the topic to send_arrow")
+        self._topic = topic
         self._data = _reader(data)
-        self._encoders: list[_Encoder] = []
-        strategy = check_strategy(options.get("subject_name_strategy", "TOPIC"))
+        self._options = options
+        self._strategy = check_strategy(options.get("subject_name_strategy", "TOPIC"))
+        self._formats: dict[Field, str] = {}
         for field in ("key", "value"):
-            kind, schema = options.get(f"{field}_format"), options.get(f"{field}_schema")
+            kind = options.get(f"{field}_format")
             if kind is None:
                 continue
             if kind not in FORMATS:
                 raise ConfigError(f"{field}_format cannot be {kind!r}", hint=f"allowed: {', '.join(FORMATS)}")
             if registry is None:
                 raise ConfigError(f"{field}_format={kind!r} needs a registry", hint="pass registry=SchemaRegistry(...)")
-            self._encoders.append(_Encoder(field, str(kind), schema, registry, strategy, topic))
+            self._formats[field] = str(kind)
+        schema = self._data.schema
+        value = dict(zip(schema.names, schema.types, strict=True)).get("value", pa.null())
+        self._layout = layout(
+            schema.names,
+            options.get("record_columns"),
+            self._formats,
+            topic,
+            is_struct=pa.types.is_struct(value) or pa.types.is_null(value),
+        )
+        self._encoders: dict[str, list[_Encoder]] = {}
 
-    async def prepare(self, *, is_async: bool) -> None:
-        """Register or look up the schemas, without blocking an event loop."""
-        if isinstance(self.registry, AsyncSchemaRegistry) and not is_async:
-            raise ConfigError("a Producer cannot wait for an AsyncSchemaRegistry", hint="pass a SchemaRegistry")
-        if isinstance(self.registry, SchemaRegistry) and is_async:
-            import asyncio
+    async def batches(self, *, is_async: bool) -> AsyncGenerator[tuple[str, pa.RecordBatch], None]:
+        """Yield topics and record batches with encoded keys and values.
 
-            await asyncio.to_thread(lambda: run(self._prepare()))
-        else:
-            await self._prepare()
-
-    async def _prepare(self) -> None:
-        kinds = {field.name: field.type for field in self._shaped_schema()}
-        for encoder in self._encoders:
-            if encoder.name in kinds:
-                await encoder.prepare(kinds[encoder.name])
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the data as record batches with encoded keys and values.
+        The method registers or looks up the schemas. With `is_async`, it does not block an event loop.
 
         Raises:
             SchemaError: A value does not fit the schema.
         """
+        if isinstance(self.registry, AsyncSchemaRegistry) and not is_async:
+            raise ConfigError("a Producer cannot wait for an AsyncSchemaRegistry", hint="pass a SchemaRegistry")
         try:
+            if self._topic is not None:  # an empty table registers its schema too
+                await self._prepare(self._topic, is_async)
             for batch in self._data:
-                columns = self._shaped(batch)
-                for encoder in self._encoders:
-                    if encoder.name in columns:
+                for topic, rows in self._by_topic(batch):
+                    await self._prepare(topic, is_async)
+                    columns = self._shaped(rows)
+                    for encoder in self._encoders[topic]:
                         columns[encoder.name] = encoder.encode(columns[encoder.name])
                         if "headers" in columns:
                             columns["headers"] = _without_framing(columns["headers"], encoder.name)
-                yield pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+                    yield topic, pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
         finally:
             if self._owned is not None:
                 self._owned.close()
 
-    def _shaped_schema(self) -> pa.Schema:
-        empty = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in self._data.schema], schema=self._data.schema)
-        columns = self._shaped(empty)
-        return pa.schema([pa.field(name, array.type) for name, array in columns.items()])
+    async def _prepare(self, topic: str, is_async: bool) -> None:
+        if topic in self._encoders:
+            return
+        if isinstance(self.registry, SchemaRegistry) and is_async:
+            import asyncio
+
+            self._encoders[topic] = await asyncio.to_thread(lambda: run(self._prepared(topic)))
+        else:
+            self._encoders[topic] = await self._prepared(topic)
+
+    async def _prepared(self, topic: str) -> list[_Encoder]:
+        schema = self._data.schema
+        empty = pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+        encoders = []
+        for name, column in self._shaped(empty).items():
+            if name in self._formats:
+                encoders.append(
+                    _Encoder(name, self._formats[name], self._options, self.registry, self._strategy, topic)
+                )
+                await encoders[-1].prepare(column.type)
+        return encoders
+
+    def _by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yield the rows of each topic, in order."""
+        if self._topic is not None:
+            yield self._topic, batch
+            return
+        import pyarrow.compute as pc  # takes 0.1 s to import
+
+        column = batch.column(self._layout.parts["topic"])
+        if not _is_text(column.type):
+            raise ArgumentError("column `topic` has to be utf8", hint="cast the column")
+        topics = column.cast(pa.string())
+        if topics.null_count:
+            raise ArgumentError(f"row {pc.index_in(pa.scalar(None, pa.string()), topics)}: there is no topic")
+        for topic in pc.unique(topics).to_pylist():
+            yield topic, batch.filter(pc.equal(topics, topic))
 
     def _shaped(self, batch: pa.RecordBatch) -> dict[str, Any]:
-        """Return the columns of a batch by name. Combine the fields of the value into one column `value`."""
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        if "value" in columns or not any(e.name == "value" for e in self._encoders):
-            return columns
-        fields = [field for field in batch.schema if field.name not in _RECORD]
-        value = pa.StructArray.from_arrays([columns[f.name] for f in fields], fields=fields)
-        return {**{name: column for name, column in columns.items() if name in _RECORD}, "value": value}
+        """Return the parts of the records, by name. Combine the fields of the value into one column `value`."""
+        parts = {part: batch.column(name) for part, name in self._layout.parts.items() if part != "topic"}
+        is_null = parts.pop(IS_NULL, None)
+        if is_null is not None:
+            is_null = _checked_marks(is_null)
+        if self._layout.fields:
+            columns = batch.select(self._layout.fields)
+            parts["value"] = pa.StructArray.from_arrays(columns.columns, fields=list(columns.schema), mask=is_null)
+        return parts
+
+
+def _checked_marks(column: pa.Array) -> pa.Array:
+    if not pa.types.is_boolean(column.type):
+        raise ArgumentError(f"column `{IS_NULL}` is {column.type}, but has to be bool", hint="cast the column")
+    if column.null_count:
+        row = next(row for row, value in enumerate(column) if not value.is_valid)
+        raise ArgumentError(
+            f"row {row}: `{IS_NULL}` is null, as for a record that klamm could not decode", hint="drop these rows"
+        )
+    return column
 
 
 def _without_framing(headers: pa.Array, field: Field) -> pa.Array:
@@ -158,9 +203,11 @@ def _reader(data: Any) -> Any:
 class _Encoder:
     """Encodes one column, which contains the keys or the values."""
 
-    def __init__(self, name: Field, kind: str, schema: Any, registry: Any, strategy: Any, topic: str) -> None:  # noqa: PLR0917
+    def __init__(self, name: Field, kind: str, options: ValueFormat, registry: Any, strategy: Any, topic: str) -> None:  # noqa: PLR0917
         self.name: Field = name
-        self._kind, self._given, self._registry, self._strategy, self._topic = kind, schema, registry, strategy, topic
+        self._kind, self._registry, self._strategy, self._topic = kind, registry, strategy, topic
+        self._given: Any = options.get(f"{name}_schema")
+        self._registers = options.get("auto_register_schemas", True)
         self._schema_id: int | None = None
         self._prefix, self._plan = b"", ""
         self._steps: list[pa.DataType] = []
@@ -184,8 +231,10 @@ class _Encoder:
             check_rules(self._registry, given, "write")
         if is_registered:
             registered = await self._registry._get_version(subject, given)  # noqa: SLF001
-        else:
+        elif self._registers:
             registered = await self._registry._register(subject, given, False)  # noqa: SLF001
+        else:
+            registered = await self._registry._lookup(subject, given, False, False)  # noqa: SLF001
         check_rules(self._registry, registered.schema, "write", registered.id)
         schema = registered.schema if is_registered else given
         if schema.type != FORMATS[self._kind]:
