@@ -83,6 +83,34 @@ def test_other_formats(cli, topic, tmp_path, kind, name, text):  # noqa: PLR0917
     assert (found["key"], int(found["value"]["id"])) == (5, 1)
 
 
+EXACT = [
+    ("avro", "s.avsc", json.dumps({"type": "record", "name": "R", "fields": [
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}},
+        {"name": "n", "type": ["null", "string", "bytes", "long"]}]}),
+     [('{"amount": 1234567890123456.78, "n": 9223372036854775807}', '{"amount": "1234567890123456.78", "n": 9223372036854775807}'),
+      ('{"amount": "0", "n": {"string": "AP8="}}', '{"amount": "0.00", "n": "AP8="}'),
+      ('{"amount": -1.5, "n": {"bytes": "AP8="}}', '{"amount": "-1.50", "n": {"bytes": "AP8="}}')]),
+    ("json", "s.json", '{"type": "object", "properties": {"amount": {"type": "number"}}}',
+     [('{"amount": 1234567890123456.78}', '{"amount": 1234567890123456.78}'),
+      ('{"amount": 12345678901234567890123456789, "s": "x"}', '{"amount": 12345678901234567890123456789, "s": "x"}')]),
+    ("protobuf", "s.proto", 'syntax = "proto3"; message R { uint64 n = 1; double d = 2; bytes b = 3; }',
+     [('{"n": 18446744073709551615, "d": "NaN", "b": "AP8="}', '{"n": "18446744073709551615", "d": "NaN", "b": "AP8="}'),
+      ('{"n": 12345678901234567.0, "d": 0.1}', '{"n": "12345678901234567", "d": 0.1}')]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "name", "schema", "lines"), EXACT, ids=[each[0] for each in EXACT])
+def test_numbers_stay_exact_and_unions_name_their_branch(cli, topic, tmp_path, kind, name, schema, lines):  # noqa: PLR0917
+    file = tmp_path / name
+    file.write_text(schema)
+    printed = "".join(f"{line}\n" for _, line in lines)
+    for given in ("".join(f"{line}\n" for line, _ in lines), printed):
+        code, _, errors = cli("produce", topic, "--value", kind, "--schema", str(file), stdin=given)
+        assert (code, errors) == (0, "")
+    code, out, errors = cli("consume", topic, "--value", kind, "--exit")
+    assert (code, errors, out) == (0, "", printed * 2)
+
+
 def test_a_value_that_does_not_fit_is_an_error(cli, topic, tmp_path):
     file = tmp_path / "order.avsc"
     file.write_text(ORDER)

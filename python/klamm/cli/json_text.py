@@ -29,12 +29,12 @@ def loads(text: str | bytes) -> Any:
         raise ValueError("the text is nested too deep") from None
 
 
-def dumps(value: Any) -> str:
+def dumps(value: Any, separators: tuple[str, str] = (", ", ": ")) -> str:
     """Return the JSON text of a value on one line. A `Decimal` becomes a number."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain, separators=separators)
     except ValueError:  # a number that `json` cannot write
-        text = _text(value)
+        text = _text(value, *separators)
     if not text.isascii():
         # A string can have half of a surrogate pair, which UTF-8 cannot encode.
         text = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
@@ -53,11 +53,12 @@ def _number(text: str) -> Decimal:
         raise ValueError(f"the number {text[:60]} is out of range") from None
 
 
-def _text(value: Any) -> str:
+def _text(value: Any, comma: str, colon: str) -> str:
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{dumps(str(key))}: {_text(item)}' for key, item in value.items())}}}"
+        fields = (f"{json.dumps(key, ensure_ascii=False)}{colon}{_text(value[key], comma, colon)}" for key in value)
+        return f"{{{comma.join(fields)}}}"
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_text, value))}]"
+        return f"[{comma.join(_text(item, comma, colon) for item in value)}]"
     if isinstance(value, Decimal):
         return str(value) if value.is_finite() else f'"{value}"'
     return json.dumps(finite(value) if isinstance(value, float) else value, ensure_ascii=False, default=_plain)

@@ -5,15 +5,13 @@ The commands print and read values as JSON, in the form that `json_text` describ
 
 from __future__ import annotations
 
-import base64
-import datetime as dt
-import json
 from dataclasses import replace
-from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import klamm
-from klamm.cli.json_text import dumps
+from klamm.cli.avro_json import AvroJson
+from klamm.cli.json_text import dumps, loads
 from klamm.cli.output import CommandError
 from klamm.cli.record_format import record_fields, render_json
 from klamm.cli.records_in import Batch
@@ -22,12 +20,14 @@ from klamm.errors import DeserializationError, KafkaError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from klamm.cli.record_format import Render
     from klamm.cli.records_in import NewRecord, Parse
     from klamm.registry import Schema, SchemaRegistry
     from klamm.registry.subjects import Field
+
+    Decode = Callable[..., Any]
 
 FIELDS: tuple[Field, ...] = ("key", "value")
 OPTIONS = {"key": "--key-format", "value": "--value"}
@@ -101,13 +101,13 @@ def reading(args: argparse.Namespace, render: Render) -> Render:
     return decoded
 
 
-def _decoded(decode: Any, field: Field, record: klamm.Record) -> tuple[Any, bytes | None]:
+def _decoded(decode: Decode, field: Field, record: klamm.Record) -> tuple[Any, bytes | None]:
     """Return the decoded key or value of a record, and its JSON text."""
     data = getattr(record, field)
     if data is None:
         return None, None
     try:
-        plain = decode.deserialize(data, record.topic, field, record.headers)
+        plain = decode(data, record.topic, field, record.headers)
     except KafkaError as cause:
         error = DeserializationError(field, record)
         error.message = f"{error.message}: {cause}"
@@ -115,12 +115,29 @@ def _decoded(decode: Any, field: Field, record: klamm.Record) -> tuple[Any, byte
     return plain, dumps(plain).encode()
 
 
-def _decoder(client: SchemaRegistry, kind: str) -> Any:
+def _decoder(client: SchemaRegistry, kind: str) -> Decode:
+    """Return a function that decodes a key or value into what JSON can express."""
     from klamm import registry
+    from klamm.cli import typed_formats
+    from klamm.registry.errors import SchemaError
 
     if kind == "avro":
-        return registry.AvroDeserializer(client)
-    return registry.JsonDeserializer(client) if kind == "json" else registry.ProtobufDeserializer(client, to=dict)
+        return typed_formats.AvroToJson(client).deserialize
+    if kind == "json":
+        return typed_formats.JsonToJson(client).deserialize
+    from google.protobuf import json_format
+
+    messages = registry.ProtobufDeserializer(client)
+
+    def decode(*arguments: Any) -> Any:
+        message = messages.deserialize(*arguments)
+        try:
+            pool = message.DESCRIPTOR.file.pool
+            return json_format.MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=pool)
+        except (json_format.SerializeToJsonError, TypeError, ValueError) as error:
+            raise SchemaError(f"the message has no JSON form: {error}") from None
+
+    return decode
 
 
 def add_decoding(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +167,7 @@ def decode_values(args: argparse.Namespace, values: Iterable[bytes]) -> int:
             frame = read(data, None, has_indexes=args.value_format == "protobuf")
             if schema is not None:
                 _remember(client, frame.schema, schema)
-            found: dict[str, Any] = {"schema": frame.schema, "value": decode.deserialize(data, "")}
+            found: dict[str, Any] = {"schema": frame.schema, "value": decode(data, "")}
         except KafkaError as error:
             found, failed = {"error": str(error)}, 1
         print(dumps(found), flush=True)
@@ -212,7 +229,7 @@ class _Encoder:
         self._field: Field = field
         self._topic = args.topic
         self._registry = opened(args)
-        self._convert: Any = None
+        self._convert: Callable[[Any], Any] = lambda value: value
         is_latest = schema == "latest"
         text = (
             self._registry.get_version(f"{args.topic}-{field}").schema if is_latest else read_schema(schema, kind, [])
@@ -228,77 +245,26 @@ class _Encoder:
             raise CommandError(f"the schema is of type {schema.type}, not {TYPES[kind]}")
         options = {"use_latest_version": is_latest}
         if kind == "avro":
-            from klamm.registry.avro import parse
-
-            parsed = parse(schema, references)
-            named = parsed.schema.get("__named_schemas", {})
-            self._convert = lambda value: from_json(parsed.schema["fields"][0]["type"], named, value)
-            return registry.AvroSerializer(self._registry, schema, **options)  # type: ignore[arg-type]
+            form = AvroJson(schema.text, references)
+            return registry.AvroSerializer(self._registry, schema, to_dict=form.read, **options)  # type: ignore[arg-type]
         if kind == "json":
-            return registry.JsonSerializer(self._registry, schema, **options)  # type: ignore[arg-type]
+            from klamm.cli.typed_formats import JsonFromText
+
+            return JsonFromText(self._registry, schema, **options)  # type: ignore[arg-type]
         from google.protobuf import message_factory
 
+        from klamm.cli.typed_formats import message_of
         from klamm.registry.protobuf import parse_schema
 
         message = message_factory.GetMessageClass(parse_schema(schema, references).message((0,)))
+        self._convert = partial(message_of, message)
         return registry.ProtobufSerializer(self._registry, message, **options)  # type: ignore[arg-type]
 
     def __call__(self, line: bytes) -> bytes:
         try:
-            value = json.loads(line)
+            value = loads(line)
         except ValueError as error:
             shown = line[:60].decode("utf-8", "replace")
             raise CommandError(f"the {self._field} {shown!r} is not JSON: {error}") from None
-        if self._convert is not None:
-            value = self._convert(value)
-        encoded: bytes = self._serializer.serialize(value, self._topic, self._field)
+        encoded: bytes = self._serializer.serialize(self._convert(value), self._topic, self._field)
         return encoded
-
-
-def from_json(schema: Any, named: Any, value: Any) -> Any:  # noqa: C901, PLR0911
-    """Convert a JSON value to the types of the Avro serializer: base64 to bytes, and ISO 8601 to dates and times."""
-    schema = named.get(schema, schema) if isinstance(schema, str) else schema
-    if isinstance(schema, list):
-        return value if value is None else _from_branches(schema, named, value)
-    kind = schema["type"] if isinstance(schema, dict) else schema
-    logical = schema.get("logicalType") if isinstance(schema, dict) else None
-    if kind == "record" and isinstance(value, dict):
-        types = {field["name"]: field["type"] for field in schema["fields"]}
-        return {name: from_json(types[name], named, item) if name in types else item for name, item in value.items()}
-    if kind == "array" and isinstance(value, list):
-        return [from_json(schema["items"], named, item) for item in value]
-    if kind == "map" and isinstance(value, dict):
-        return {key: from_json(schema["values"], named, item) for key, item in value.items()}
-    if logical == "decimal" and isinstance(value, (str, int, float)):
-        return Decimal(str(value))
-    if not isinstance(value, str):
-        return value
-    if kind in ("bytes", "fixed") and logical is None:
-        return base64.b64decode(value, validate=True)
-    if logical == "date":
-        return dt.date.fromisoformat(value)
-    if logical in ("time-millis", "time-micros"):
-        return dt.time.fromisoformat(value)
-    if logical is not None and "timestamp" in logical:
-        return dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
-    return value
-
-
-def _from_branches(branches: list[Any], named: Any, value: Any) -> Any:
-    """Convert a value to the first branch of a union that accepts the value.
-
-    If no branch accepts the value, return the value unchanged.
-    """
-    from fastavro.validation import validate
-
-    for branch in branches:
-        try:
-            found = from_json(branch, named, value)
-            schema = {"type": "record", "name": "klamm_Value", "fields": [{"name": "value", "type": branch}]}
-            if validate(
-                {"value": found}, {**schema, "__named_schemas": named, "__fastavro_parsed__": True}, raise_errors=False
-            ):
-                return found
-        except (ValueError, ArithmeticError):
-            continue
-    return value
