@@ -354,7 +354,7 @@ def test_rows_of_a_cancelled_lookup_are_not_committed_and_obey_later_calls(numbe
             before = len(numbers.schema_registry.requests())
             numbers.schema_registry.fault("delay", seconds=20)
             reading = asyncio.ensure_future(anext(columns(consumer, registry)))
-            while len(numbers.schema_registry.requests()) == before:  # noqa: ASYNC110 - the requests come from elsewhere
+            while len(numbers.schema_registry.requests()) == before:
                 await asyncio.wait([reading], timeout=0.01)
             reading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
