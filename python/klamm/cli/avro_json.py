@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from klamm.cli.json_text import NOT_FINITE, finite
+from klamm.cli.json_text import NOT_FINITE, dumps, finite
 from klamm.registry.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def _best(union: _Type, value: Any, fitting: list[_Read], failure: _Unfit | None
 
 
 def _text(value: Any) -> str:
-    text = str(value)
+    text = dumps(value)
     return text if len(text) <= 60 else f"{text[:60]}…"  # noqa: PLR2004
 
 
@@ -316,7 +316,7 @@ def _from_text(kind: _Type, text: str) -> tuple[int, Any] | None:  # noqa: PLR09
         if kind.kind in _INTEGERS and kind.logical in _TIMES:
             return _CONVERTED, _time(kind.logical, text)
     except (ValueError, ArithmeticError) as error:
-        raise _Unfit(f"{_text(text)!r} is not of type {kind.logical or kind.name}: {error}") from None
+        raise _Unfit(f"{_text(text)} is not of type {kind.logical or kind.name}: {error}") from None
     return None
 
 

@@ -301,6 +301,8 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror is not None and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     # The text of a KafkaError ends with its hint, which is printed on its own line here.
+    if hasattr(error, "schema_id"):  # the text of a SchemaError also names the field
+        return str(error).removesuffix(f"; hint: {getattr(error, 'hint', None)}")
     return str(getattr(error, "message", error)) or type(error).__name__
 
 

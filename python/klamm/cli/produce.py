@@ -10,9 +10,10 @@ import klamm
 from klamm.cli.clients import client_config, closing
 from klamm.cli.lines import read_chunks, split_lines, total_size
 from klamm.cli.options import add_connection, add_json, add_repeated, encoded, natural, pair, positive
-from klamm.cli.output import UsageError
+from klamm.cli.output import CommandError, UsageError, describe
 from klamm.cli.records_in import Batch, parser, separator
 from klamm.cli.typed_values import add_writing, writing
+from klamm.errors import DecodeError
 
 if TYPE_CHECKING:
     import argparse
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from klamm.cli.options import Commands
     from klamm.cli.output import Output
-    from klamm.cli.records_in import NewRecord
+    from klamm.cli.records_in import NewRecord, Parse
 
 
 def add(commands: Commands) -> None:
@@ -131,8 +132,9 @@ def run(args: argparse.Namespace, output: Output) -> int:
     with closing(producer), output.progress(f"produce {args.topic}", size, show=not typed) as advance:
         with Sender(producer, args) as sender:
             for path in files:
+                place = Place(path, args)
                 for lines in parts(path, args):
-                    batch = parse(lines)
+                    batch = place.parsed(parse, lines, sender)
                     sender.send(batch)
                     records += len(batch.values if isinstance(batch, Batch) else batch)
                     values = batch.values if isinstance(batch, Batch) else [each.value for each in batch]
@@ -182,6 +184,46 @@ def parts(path: str, args: argparse.Namespace) -> Iterator[list[bytes]]:
         yield [b"".join(read_chunks(path))]
     else:
         yield from split_lines(read_chunks(path), delimiter=args.delimiter)
+
+
+class Place:
+    """The place in a file that the command has reached, for errors. Lines count from 1, as `cat -n` counts them."""
+
+    def __init__(self, path: str, args: argparse.Namespace) -> None:
+        self._line = 1
+        self._delimiter = b"" if args.whole_files else args.delimiter
+        self._path = [] if path == "-" else [path]
+        self._hint = None if args.transactional_id else "the records before this line were sent"
+
+    def parsed(self, parse: Parse, lines: list[bytes], sender: Sender) -> Batch | list[NewRecord]:
+        """Parse the next lines. If one of them fails, send the records before it.
+
+        Raises:
+            CommandError: A line is not a record, or does not fit its schema. The error names the line.
+        """
+        try:
+            batch = parse(lines)
+        except (CommandError, DecodeError):
+            self._send_until_error(parse, lines, sender)
+            raise
+        self._advance(lines)
+        return batch
+
+    def _send_until_error(self, parse: Parse, lines: list[bytes], sender: Sender) -> None:
+        for line in lines:
+            try:
+                batch = parse([line])
+            except (CommandError, DecodeError) as error:
+                where = ", ".join([*self._path, f"line {self._line}"] if self._delimiter else self._path)
+                hints = [str(hint) for hint in (getattr(error, "hint", None), self._hint) if hint]
+                raise CommandError(
+                    f"{where}: {describe(error)}" if where else describe(error), "; ".join(hints) or None
+                ) from error
+            sender.send(batch)
+            self._advance([line])
+
+    def _advance(self, lines: list[bytes]) -> None:
+        self._line += sum(line.count(b"\n") for line in lines) + len(lines) * self._delimiter.count(b"\n")
 
 
 class Sender:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import argparse
 import base64
 import binascii
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from klamm.cli.json_text import dumps, loads
 from klamm.cli.options import encoded
 from klamm.cli.output import CommandError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 Headers = list[tuple[str, "bytes | None"]]
 
@@ -49,7 +49,8 @@ Parse = Callable[["Sequence[bytes]"], "Batch | list[NewRecord]"]
 def parser(args: argparse.Namespace) -> Parse:
     """Return the function that turns lines into records, according to the options of the command line."""
     if args.json_lines:
-        return lambda lines: [json_record(line, args) for line in lines if line.strip()]
+        typed = {field for field in ("key", "value") if getattr(args, f"{field}_format")}
+        return lambda lines: [json_record(line, args, typed) for line in lines if line.strip()]
     if args.header_separator is not None or args.headers or args.null_key is not None:
         return lambda lines: list(plain_records(lines, args))
 
@@ -108,10 +109,13 @@ def line_headers(text: bytes) -> Headers:
     return headers
 
 
-def json_record(line: bytes, args: argparse.Namespace) -> NewRecord:
-    """Parse a JSON object into a record. `klamm consume --json` prints records in the same format."""
+def json_record(line: bytes, args: argparse.Namespace, typed: Collection[str] = ()) -> NewRecord:
+    """Parse a JSON object into a record. `klamm consume --json` prints records in the same format.
+
+    `typed` names the fields that have a schema. They become JSON text, also if they are strings.
+    """
     try:
-        fields = json.loads(line)
+        fields = loads(line)
     except ValueError as error:
         raise CommandError(
             f"a line is not JSON ({error}): {shown(line)}", "each line must be one JSON object"
@@ -129,8 +133,8 @@ def json_record(line: bytes, args: argparse.Namespace) -> NewRecord:
         )
         timestamp = fields.get("timestamp_ms")
         return NewRecord(
-            content(fields, "key"),
-            content(fields, "value"),
+            content(fields, "key", is_typed="key" in typed),
+            content(fields, "value", is_typed="value" in typed),
             [*pairs, *args.headers],
             int(fields["partition"]) if args.keep_partitions else None,
             int(timestamp) if timestamp is not None and int(timestamp) >= 0 else None,
@@ -143,8 +147,8 @@ def json_record(line: bytes, args: argparse.Namespace) -> NewRecord:
         ) from None
 
 
-def content(fields: dict[str, Any], name: str) -> bytes | None:
-    """Return a field of an object as bytes, or None for null. Values that are not strings become JSON text."""
+def content(fields: dict[str, Any], name: str, *, is_typed: bool = False) -> bytes | None:
+    """Return a field of an object as bytes, or None for null. Typed values, and all but strings, become JSON text."""
     value = fields.get(name)
     encoding = fields.get(f"{name}_encoding")
     if value is None:
@@ -156,7 +160,7 @@ def content(fields: dict[str, Any], name: str) -> bytes | None:
             raise ValueError(f"{name} is not base64: {error}") from None
     if encoding is not None:
         raise ValueError(f"unknown encoding {encoding!r} of {name}")
-    return value.encode() if isinstance(value, str) else json.dumps(value, ensure_ascii=False).encode()
+    return value.encode() if isinstance(value, str) and not is_typed else dumps(value).encode()
 
 
 def name_of(header: dict[str, Any]) -> str:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import klamm
-from klamm.cli.avro_json import AvroJson
 from klamm.cli.json_text import dumps, loads
 from klamm.cli.output import CommandError
 from klamm.cli.record_format import record_fields, render_json
@@ -187,15 +186,12 @@ def writing(args: argparse.Namespace, parse: Parse) -> Parse:
     """Return a function that parses lines into records, and then encodes the keys and values that have a schema."""
     from klamm.registry.framing import without_framing
 
-    encoders: dict[str, _Encoder] = {}
-    for field, schema in zip(FIELDS, (args.key_schema, args.schema), strict=True):
-        kind = getattr(args, f"{field}_format")
-        if kind is not None:
-            encoders[field] = _Encoder(args, field, kind, schema)
-        elif schema is not None:
-            raise CommandError(f"a schema of the {field} needs {OPTIONS[field]}", "pass avro, json or protobuf")
+    encoders = _encoders(args)
     if not encoders:
         return parse
+
+    if args.key is not None and "key" in encoders:
+        args.key = encoders["key"](args.key)
 
     def encode(field: Field, data: bytes | None) -> bytes | None:
         return data if data is None or field not in encoders else encoders[field](data)
@@ -217,6 +213,17 @@ def writing(args: argparse.Namespace, parse: Parse) -> Parse:
         return headers
 
     return parsed
+
+
+def _encoders(args: argparse.Namespace) -> dict[str, _Encoder]:
+    encoders: dict[str, _Encoder] = {}
+    for field, schema in zip(FIELDS, (args.key_schema, args.schema), strict=True):
+        kind = getattr(args, f"{field}_format")
+        if kind is not None:
+            encoders[field] = _Encoder(args, field, kind, schema)
+        elif schema is not None:
+            raise CommandError(f"a schema of the {field} needs {OPTIONS[field]}", "pass avro, json or protobuf")
+    return encoders
 
 
 class _Encoder:
@@ -245,6 +252,8 @@ class _Encoder:
             raise CommandError(f"the schema is of type {schema.type}, not {TYPES[kind]}")
         options = {"use_latest_version": is_latest}
         if kind == "avro":
+            from klamm.cli.avro_json import AvroJson
+
             form = AvroJson(schema.text, references)
             return registry.AvroSerializer(self._registry, schema, to_dict=form.read, **options)  # type: ignore[arg-type]
         if kind == "json":
