@@ -215,17 +215,3 @@ def test_each_line_is_json(cluster, cli, topic, form):
     if form:
         found = [found[0]["value"], found[0]["key"]]
     assert found == ["\u00e9", ["NaN", "Infinity", "-Infinity", 1.5]]
-
-
-@pytest.mark.parametrize("form", [(), ("--json",)])
-def test_the_records_before_a_bad_record_are_printed(cluster, cli, topic, form):
-    broker, registry = cluster
-    serializer = AvroSerializer(registry, '"long"')
-    with klamm.Producer(broker.bootstrap_servers) as producer:
-        for at in range(5):
-            value = b"plain text" if at == 3 else serializer.serialize(at, topic)
-            producer.send(topic, value, partition=0).result(10)
-    code, out, errors = cli("consume", topic, "--value", "avro", "--exit", *form)
-    found = [json.loads(line) for line in out.splitlines()]
-    assert (code, [line["value"] if form else line for line in found]) == (1, [0, 1, 2])
-    assert f"{topic}-0 at offset 3" in errors

@@ -13,20 +13,22 @@ import stat
 import sys
 import time
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from typing import TYPE_CHECKING, BinaryIO
 
 import klamm
 from klamm.cli.clients import client_config, closing, side_config
 from klamm.cli.options import add_connection, add_json, duration, expression, natural, positive
-from klamm.cli.output import CommandError, UsageError
+from klamm.cli.output import CommandError, UsageError, print_error
 from klamm.cli.positions import Bounds, Kind, Position, parse_position
 from klamm.cli.record_format import parse_format, render_json, render_value
 from klamm.cli.terminal import unescaped
-from klamm.cli.typed_values import add_reading, reading
+from klamm.cli.typed_values import add_reading, is_bad_record, reading
+from klamm.errors import DeserializationError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from klamm.cli.options import Commands
     from klamm.cli.output import Output
@@ -142,7 +144,9 @@ def run(args: argparse.Namespace, _: Output) -> int:
                 consumer.subscribe(topics, on_rebalance=shown)
             else:
                 consumer.subscribe(pattern=args.matching.pattern, on_rebalance=shown)
-            print_records(consumer.poll, render, args)
+            auto_commit = config.get("enable.auto.commit", config.get("enable_auto_commit", "true"))
+            commit = None if auto_commit.lower() == "false" else consumer.commit
+            print_records(consumer.poll, render, args, commit=commit)
             return 0
         assigned = assignment(consumer, topics, args.partition, args.start, stop)
         if assigned:
@@ -299,10 +303,12 @@ def print_records(
     render: Render,
     args: argparse.Namespace,
     at_end: Callable[[], bool] = lambda: False,
+    commit: Callable[[Mapping[klamm.TopicPartition, int]], None] | None = None,
 ) -> None:
     """Write records to standard output.
 
-    Return when `at_end` returns True, after `--max` records, or when no record arrives for the time of `--idle`.
+    Return when `at_end` returns True, after `--max` records, or when no record arrives for the time of `--idle`. If a
+    record cannot be decoded, call `commit` with the offsets after the records that were written.
     """
     out = (unescaped(sys.stdout) if args.raw else sys.stdout).buffer
     remaining = args.max
@@ -310,13 +316,12 @@ def print_records(
     while True:
         count = POLL_RECORDS if remaining is None else min(remaining, POLL_RECORDS)
         records = poll(POLL_SECONDS, count)
-        rendered = []
         try:
-            for record in records:
-                rendered.append(render(record))  # noqa: PERF401 - keeps the records before an error
-        finally:
-            out.write(b"".join(rendered))
-            out.flush()
+            write(records, render, out, skip_errors=args.skip_errors)
+        except DeserializationError as error:
+            if commit is not None:
+                commit(offsets_before(error.record, records))
+            raise
         if remaining is not None:
             remaining -= len(records)
             if remaining == 0:
@@ -329,6 +334,39 @@ def print_records(
             return
         if not records and is_pipe_closed(out.fileno()):
             raise BrokenPipeError
+
+
+def offsets_before(record: klamm.Record, records: klamm.Records) -> dict[klamm.TopicPartition, int]:
+    """Return the offsets after the records that come before a record in the result of a poll."""
+    bad = record.topic, record.partition, record.offset
+    before = takewhile(lambda each: (each.topic, each.partition, each.offset) != bad, records)
+    return {klamm.TopicPartition(each.topic, each.partition): each.offset + 1 for each in before}
+
+
+def write(records: klamm.Records, render: Render, out: BinaryIO, *, skip_errors: bool) -> None:
+    """Write records. The records before an error are always written.
+
+    Raises:
+        DeserializationError: A record cannot be decoded. With `skip_errors`, print the error instead, and continue.
+    """
+    rendered: list[bytes] = []
+
+    def flush() -> None:
+        out.write(b"".join(rendered))
+        out.flush()
+        rendered.clear()
+
+    try:
+        for record in records:
+            try:
+                rendered.append(render(record))
+            except DeserializationError as error:
+                if not (skip_errors and is_bad_record(error)):
+                    raise
+                flush()
+                print_error(error)
+    finally:
+        flush()
 
 
 def is_pipe_closed(descriptor: int) -> bool:

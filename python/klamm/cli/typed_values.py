@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import klamm
 from klamm.cli.json_text import dumps, loads
-from klamm.cli.output import CommandError
+from klamm.cli.output import CommandError, describe
 from klamm.cli.record_format import record_fields, render_json
 from klamm.cli.records_in import Batch
 from klamm.cli.schemas import TYPES, add_registry, opened, read_schema
@@ -41,6 +41,12 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
             choices=TYPES,
             help=f"decode the {field} with its schema, and print JSON",
         )
+    parser.add_argument(
+        "--skip-errors",
+        action="store_true",
+        help="if a key or value cannot be decoded, print the error on standard error, and continue with the next record; "
+        "errors of the registry still end the command",
+    )
     add_registry(parser, required=False)
 
 
@@ -109,9 +115,16 @@ def _decoded(decode: Decode, field: Field, record: klamm.Record) -> tuple[Any, b
         plain = decode(data, record.topic, field, record.headers)
     except KafkaError as cause:
         error = DeserializationError(field, record)
-        error.message = f"{error.message}: {cause}"
+        error.message, error.hint = f"{error.message}: {describe(cause)}", cause.hint
         raise error from cause
     return plain, dumps(plain).encode()
+
+
+def is_bad_record(error: DeserializationError) -> bool:
+    """Return whether the record is the cause of an error, and not the registry or the network."""
+    from klamm.registry.errors import SchemaError, SchemaNotFoundError
+
+    return isinstance(error.__cause__, (SchemaError, SchemaNotFoundError))
 
 
 def _decoder(client: SchemaRegistry, kind: str) -> Decode:
