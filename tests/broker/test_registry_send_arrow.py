@@ -84,6 +84,27 @@ def test_typed_columns_come_back_as_they_were(servers, registry, topic, kind):
         assert rows == expected.to_pylist(), name
 
 
+Y, Z = [{"y": 1}], {"z": "x"}
+ALIKE = [
+    {"line": Y, "line_item": Z},  # the items of `line` are records too
+    {"line_item": Z, "line": Y},
+    {"a": {"b": {"y": 1}}, "a_b": Z, "A_B": {"y": 2}, "a_b_2": {"z": 3.5}},
+    {"ab": {"y": 1}, "aB": Z, "a_b": {"y": True}, "AbMessage": 1, "ABMessage": {"y": b"x"}},
+    {"f": b"ab", "f_item": [b"cd"]},
+]
+
+
+@pytest.mark.parametrize("row", ALIKE, ids=[" ".join(row) for row in ALIKE])
+@pytest.mark.parametrize("kind", ["avro", "json", "protobuf"])
+def test_columns_whose_derived_types_would_have_one_name(servers, registry, topic, kind, row):
+    table = pa.Table.from_pylist([row])
+    if "f" in row:
+        table = table.cast(pa.schema([("f", pa.binary(2)), ("f_item", pa.list_(pa.binary(2)))]))
+    sent(servers, topic, table, registry, value_format=kind)
+    found = klamm.read_table(servers, topic, columns=["value"], value_format=kind, registry=registry)
+    assert found["value"].to_pylist() == [row]
+
+
 def test_lists_and_maps_of_protobuf(servers, registry, topic):
     data = pa.table({
         "tags": pa.array([["a", "b"], []]), "lines": pa.array([[{"sku": "s", "n": 1}], []], pa.list_(LINE)),

@@ -114,6 +114,8 @@ ALONE = {
     "value.schema",
     "key.schema",
     "subject.name.strategy",
+    "record.columns",
+    "auto.register.schemas",
     "flatten",
     "onerror",
     "onnewfields",

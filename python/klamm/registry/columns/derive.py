@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from klamm.registry.errors import SchemaError
 from klamm.registry.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _MILLIS = ("s", "ms")
 _DRAFT = "http://json-schema.org/draft-07/schema#"
@@ -29,7 +32,7 @@ def derived(kind: str, column: pa.DataType, name: str) -> Schema:
     """
     name = _identifier(name)
     if kind == "avro":
-        return Schema(json.dumps(_avro(column, name)))
+        return Schema(json.dumps(_Avro().of(column, name)))
     if kind == "json":
         return Schema(json.dumps({"$schema": _DRAFT, "title": name, **_json(column)}), "JSON")
     if not pa.types.is_struct(column):
@@ -58,55 +61,76 @@ def _none(column: pa.DataType, format_name: str) -> SchemaError:
     return SchemaError(f"{format_name} has no type for {column}", hint="cast the column")
 
 
-def _avro(column: pa.DataType, name: str) -> Any:  # noqa: C901, PLR0911, PLR0912 - one case for each type
-    types = pa.types
-    if types.is_dictionary(column):
-        return _avro(column.value_type, name)
-    if types.is_struct(column):
-        fields = []
-        for field in column:
-            inner = _avro(field.type, f"{name}_{_identifier(field.name)}")
-            if field.nullable and inner != "null":
-                fields.append({"name": _named(field.name, name), "type": ["null", inner], "default": None})
-            else:
-                fields.append({"name": _named(field.name, name), "type": inner})
-        return {"type": "record", "name": name, "fields": fields}
-    if types.is_list(column) or types.is_large_list(column) or types.is_fixed_size_list(column):
-        return {"type": "array", "items": _nullable(column.value_field, f"{name}_item")}
-    if types.is_map(column):
-        return {"type": "map", "values": _nullable(column.item_field, f"{name}_value")}
-    if types.is_null(column):
-        return "null"
-    if types.is_boolean(column):
-        return "boolean"
-    if types.is_integer(column):
-        return "long" if column.bit_width > 32 or types.is_uint32(column) else "int"  # noqa: PLR2004
-    if types.is_floating(column):
-        return "double" if types.is_float64(column) else "float"
-    if types.is_string(column) or types.is_large_string(column) or types.is_string_view(column):
-        return "string"
-    if types.is_decimal(column):
-        return {"type": "bytes", "logicalType": "decimal", "precision": column.precision, "scale": column.scale}
-    if types.is_fixed_size_binary(column):
-        return {"type": "fixed", "name": name, "size": column.byte_width}
-    if types.is_binary(column) or types.is_large_binary(column) or types.is_binary_view(column):
-        return "bytes"
-    if types.is_date(column):
-        return {"type": "int", "logicalType": "date"}
-    if types.is_time(column):
-        is_millis = types.is_time32(column)
-        return {"type": "int" if is_millis else "long", "logicalType": "time-millis" if is_millis else "time-micros"}
-    if types.is_timestamp(column):
-        unit = "millis" if column.unit in _MILLIS else {"us": "micros", "ns": "nanos"}[column.unit]
-        return {"type": "long", "logicalType": f"{'' if column.tz else 'local-'}timestamp-{unit}"}
-    if types.is_duration(column):
-        return "long"
-    raise _none(column, "Avro")
+class _Names:
+    """Names that are in use."""
+
+    def __init__(self, used: Iterable[str] = ()) -> None:
+        self._used = set(used)
+
+    def free(self, name: str) -> str:
+        """Return the name, with a number if it is in use already, and use it."""
+        found, number = name, 2
+        while found in self._used:
+            found, number = f"{name}_{number}", number + 1
+        self._used.add(found)
+        return found
 
 
-def _nullable(field: pa.Field, name: str) -> Any:
-    inner = _avro(field.type, name)
-    return ["null", inner] if field.nullable and inner != "null" else inner
+class _Avro:
+    """Derives an Avro schema, in which each named type has a name of its own."""
+
+    def __init__(self) -> None:
+        self._names = _Names()
+
+    def of(self, column: pa.DataType, name: str) -> Any:  # noqa: C901, PLR0911, PLR0912 - one case for each type
+        types = pa.types
+        if types.is_dictionary(column):
+            return self.of(column.value_type, name)
+        if types.is_struct(column):
+            record, fields = self._names.free(name), []
+            for field in column:
+                inner = self._nullable(field, f"{name}_{_identifier(field.name)}")
+                default = {"default": None} if isinstance(inner, list) else {}
+                fields.append({"name": _named(field.name, name), "type": inner, **default})
+            return {"type": "record", "name": record, "fields": fields}
+        if types.is_list(column) or types.is_large_list(column) or types.is_fixed_size_list(column):
+            return {"type": "array", "items": self._nullable(column.value_field, f"{name}_item")}
+        if types.is_map(column):
+            return {"type": "map", "values": self._nullable(column.item_field, f"{name}_value")}
+        if types.is_null(column):
+            return "null"
+        if types.is_boolean(column):
+            return "boolean"
+        if types.is_integer(column):
+            return "long" if column.bit_width > 32 or types.is_uint32(column) else "int"  # noqa: PLR2004
+        if types.is_floating(column):
+            return "double" if types.is_float64(column) else "float"
+        if types.is_string(column) or types.is_large_string(column) or types.is_string_view(column):
+            return "string"
+        if types.is_decimal(column):
+            return {"type": "bytes", "logicalType": "decimal", "precision": column.precision, "scale": column.scale}
+        if types.is_fixed_size_binary(column):
+            return {"type": "fixed", "name": self._names.free(name), "size": column.byte_width}
+        if types.is_binary(column) or types.is_large_binary(column) or types.is_binary_view(column):
+            return "bytes"
+        if types.is_date(column):
+            return {"type": "int", "logicalType": "date"}
+        if types.is_time(column):
+            is_millis = types.is_time32(column)
+            return {
+                "type": "int" if is_millis else "long",
+                "logicalType": "time-millis" if is_millis else "time-micros",
+            }
+        if types.is_timestamp(column):
+            unit = "millis" if column.unit in _MILLIS else {"us": "micros", "ns": "nanos"}[column.unit]
+            return {"type": "long", "logicalType": f"{'' if column.tz else 'local-'}timestamp-{unit}"}
+        if types.is_duration(column):
+            return "long"
+        raise _none(column, "Avro")
+
+    def _nullable(self, field: pa.Field, name: str) -> Any:
+        inner = self.of(field.type, name)
+        return ["null", inner] if field.nullable and inner != "null" else inner
 
 
 def _json(column: pa.DataType) -> dict[str, Any]:  # noqa: C901, PLR0911
@@ -147,15 +171,18 @@ def _json_field(field: pa.Field) -> dict[str, Any]:
 def _message(column: pa.DataType, name: str, indent: str) -> str:
     inner = indent + "  "
     lines = [f"{indent}message {name} {{"]
+    fields = [field.name for field in column]
+    names, json_names = _Names(fields), _Names(fields)  # the types and fields of a message share one scope
     for number, field in enumerate(column, 1):
         kind, repeated = field.type, ""
         types = pa.types
         if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
             kind, repeated = kind.value_type, "repeated "
         kind = kind.value_type if types.is_dictionary(kind) else kind
-        nested = f"{_identifier(field.name).title().replace('_', '')}Message"
+        item = kind.item_type if types.is_map(kind) else kind
+        if types.is_struct(item):
+            nested = names.free(f"{_identifier(field.name).title().replace('_', '')}Message")
         if types.is_map(kind):
-            item = kind.item_type
             if types.is_struct(item):
                 lines.append(_message(item, nested, inner))
             value = nested if types.is_struct(item) else _scalar(item)
@@ -167,8 +194,18 @@ def _message(column: pa.DataType, name: str, indent: str) -> str:
             scalar = _scalar(kind)
             optional = "optional " if not repeated and not scalar.startswith("google") else ""
             text = f"{repeated or optional}{scalar}"
-        lines.append(f"{inner}{text} {_named(field.name, name)} = {number};")
+        # Protobuf refuses two fields with one JSON name.
+        default = _json_name(field.name)
+        shown = default if default == field.name else json_names.free(default)
+        option = "" if shown == default else f' [json_name = "{shown}"]'
+        lines.append(f"{inner}{text} {_named(field.name, name)} = {number}{option};")
     return "\n".join([*lines, f"{indent}}}"])
+
+
+def _json_name(name: str) -> str:
+    """Return the name of a field in Protobuf's JSON form."""
+    first, *others = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in others)
 
 
 def _scalar(kind: pa.DataType) -> str:  # noqa: PLR0911
