@@ -17,6 +17,7 @@
 //!   admin.
 //! * `broker` (feature `broker`): the embedded dev broker, which shares only the codec with the client.
 //! * `arrow` (feature `arrow`): record batches as Arrow columns, and back.
+//! * `typed` (feature `registry`): schemas of registries, and the decoders and encoders of their values.
 //! * `registry` (feature `registry`): keys and values whose schemas are in a schema registry, as Arrow columns.
 //! * `py` (feature `python`): the extension module for Python.
 
@@ -42,3 +43,5 @@ pub mod random;
 pub mod record;
 #[cfg(feature = "registry")]
 pub mod registry;
+#[cfg(feature = "registry")]
+pub mod typed;

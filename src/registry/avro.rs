@@ -5,7 +5,7 @@
 //! (`klamm/registry/columns/avro.py`).
 
 use super::column::{Column, Data};
-use super::fault::{Fault, Result};
+use crate::typed::fault::{Fault, Result};
 use arrow_buffer::i256;
 use serde_json::Value;
 

@@ -4,7 +4,7 @@
 //! decoder has already appended for this record, so that the other records of the batch stay readable. All fields are
 //! nullable, because a tombstone or a failed record becomes null.
 
-use super::fault::{Fault, Result};
+use crate::typed::fault::{Fault, Result};
 use arrow_array::types::{Decimal128Type, Decimal256Type};
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, FixedSizeBinaryArray, ListArray, MapArray,

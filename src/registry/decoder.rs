@@ -6,11 +6,11 @@
 
 use super::avro;
 use super::column::Column;
-use super::fault::{Fault, Result};
 use super::frame::{Framed, Framing, Framings};
 use super::json;
 use super::protobuf;
 use crate::arrow::Rows;
+use crate::typed::fault::{Fault, Result};
 use arrow_array::ArrayRef;
 use arrow_schema::FieldRef;
 use serde_json::Value;

@@ -5,7 +5,7 @@
 //! (`klamm/registry/columns/writing.py`). This file encodes the column according to the plan. A null in the column
 //! becomes a tombstone.
 
-use super::fault::{Fault, Result};
+use crate::typed::fault::{Fault, Result};
 use arrow_array::builder::BinaryBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

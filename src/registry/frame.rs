@@ -4,8 +4,8 @@
 //! `klamm/registry/framing.py` describes the framings. `frame.rs` only separates the framing from the payload. Python
 //! interprets each distinct framing once.
 
-use super::fault::{Fault, Result};
 use crate::record::Record;
+use crate::typed::fault::{Fault, Result};
 
 /// The framing of a column's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

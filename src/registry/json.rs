@@ -4,8 +4,8 @@
 //! skipped. For a column of dates, times or bytes, the decoder parses JSON strings as dates, times or base64.
 
 use super::column::{Column, Data, nanoseconds_per_unit};
-use super::fault::{Fault, Result};
 use super::text;
+use crate::typed::fault::{Fault, Result};
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};

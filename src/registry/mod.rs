@@ -11,14 +11,13 @@ mod avro;
 mod column;
 mod decoder;
 mod encode;
-mod fault;
 mod frame;
 mod json;
 mod protobuf;
 mod text;
 
+pub use crate::typed::fault::Fault;
 pub use column::{Column, nullable};
 pub use decoder::{Decoded, Decoder, Failure, Plan, unknown};
 pub use encode::encode;
-pub use fault::Fault;
 pub use frame::Framing;

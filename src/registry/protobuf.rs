@@ -5,7 +5,7 @@
 //! are skipped.
 
 use super::column::{Column, Data, nanoseconds_per_unit};
-use super::fault::{Fault, Result};
+use crate::typed::fault::{Fault, Result};
 use serde_json::Value;
 use std::borrow::Cow;
 

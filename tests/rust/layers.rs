@@ -40,13 +40,14 @@ const LAYERS: &[Layer] = &[
     // Never engine or client: both ends of a connection must not share one misunderstanding.
     layer("broker", &["random", "wire", "compress", "otlp", "frame", "api", "record", "legacy", "net"]),
     pure("arrow", &["record"]),
-    pure("registry", &["record", "arrow"]),
+    pure("typed", &[]),
+    pure("registry", &["record", "arrow", "typed"]),
     // The codec layers are exposed as they are (`klamm.protocol`); engine and net only through the client.
     layer(
         "py",
         &[
             "logging", "wire", "compress", "otlp", "frame", "api", "record", "legacy", "client", "broker", "arrow",
-            "registry",
+            "registry", "typed",
         ],
     ),
 ];

@@ -24,24 +24,24 @@ pub type Result<T> = std::result::Result<T, Box<Fault>>;
 
 impl Fault {
     #[cold]
-    pub(super) fn new(message: impl Into<String>) -> Box<Self> {
+    pub(crate) fn new(message: impl Into<String>) -> Box<Self> {
         Box::new(Self { message: message.into(), parts: Vec::new() })
     }
 
     #[cold]
-    pub(super) fn in_field(mut self: Box<Self>, name: &str) -> Box<Self> {
+    pub(crate) fn in_field(mut self: Box<Self>, name: &str) -> Box<Self> {
         self.parts.push(Part::Field(name.to_owned()));
         self
     }
 
     #[cold]
-    pub(super) fn at_index(mut self: Box<Self>, index: usize) -> Box<Self> {
+    pub(crate) fn at_index(mut self: Box<Self>, index: usize) -> Box<Self> {
         self.parts.push(Part::Index(index));
         self
     }
 
     #[cold]
-    pub(super) fn at_key(mut self: Box<Self>, key: &[u8]) -> Box<Self> {
+    pub(crate) fn at_key(mut self: Box<Self>, key: &[u8]) -> Box<Self> {
         self.parts.push(Part::Key(String::from_utf8_lossy(key).chars().take(LONGEST_KEY).collect()));
         self
     }

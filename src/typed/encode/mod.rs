@@ -1,0 +1,3 @@
+//! Encoders of values, one for each format.
+
+pub mod avro;

@@ -1,0 +1,4 @@
+//! Parsers of schema text, one for each format.
+
+pub mod avro;
+mod avro_defaults;
