@@ -13,6 +13,7 @@ mod admin;
 mod arguments;
 mod arrow;
 mod assignors;
+mod avro;
 mod batches;
 mod broker;
 mod bytes_like;
@@ -57,6 +58,8 @@ mod _klamm {
     use super::arrow::{ArrowBatch, ArrowColumns, ArrowRows};
     #[pymodule_export]
     use super::assignors::{assign, user_data};
+    #[pymodule_export]
+    use super::avro::{AvroReader, AvroSchema};
     #[pymodule_export]
     use super::batches::{OpenRecords, PackedRecords, crc32c, decode_records, encode_batch};
     #[pymodule_export]

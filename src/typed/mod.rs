@@ -5,6 +5,8 @@
 //! (`crate::registry`) and Python objects (`crate::py`). Requests to a registry and the framing of records belong to the
 //! callers.
 
+pub mod decode;
 pub mod encode;
 pub mod fault;
+pub mod resolve;
 pub mod schema;

@@ -126,7 +126,7 @@ class TestBadInput:
             (fields(field("a", "int")), b"\xfe\xff\xff\xff\xff\x0f", "a", "an int is"),
             (fields(field("a", "long")), b"\xff" * 11, "a", "ten bytes"),
             (fields(field("a", "boolean")), b"\x02", "a", "boolean is 2"),
-            (fields(field("a", "float")), b"ab", "", "shorter"),
+            (fields(field("a", "float")), b"ab", "a", "shorter"),
             (
                 fields(field("a", {"type": "array", "items": fields(field("b", "string"), name="X")})),
                 b"\x04\x02x\x02",
@@ -135,7 +135,7 @@ class TestBadInput:
             ),
             (fields(field("a", {"type": "array", "items": "null"})), b"\xfe\xff\xff\xff\xff\x0f\x00", "a", "items"),
             (fields(field("a", {"type": "array", "items": "int"})), b"\xfe\xff\xff\xff\xff\x0f\x00", "a", "items"),
-            (fields(field("a", {"type": "map", "values": "int"})), b"\x02\x02\xff\x02\x00", "a[0]", "UTF-8"),
+            (fields(field("a", {"type": "map", "values": "int"})), b"\x02\x02\xff\x02\x00", 'a["�"]', "UTF-8"),
             (
                 fields(field("a", {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 0})),
                 b"\x04\x7f\xff",

@@ -10,6 +10,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, overload
 
+from klamm._klamm import AvroReader, AvroSchema
 from klamm.errors import ArgumentError, ConfigError
 from klamm.registry.avro_check import checked, compiled
 from klamm.registry.convert import to_plain
@@ -38,17 +39,28 @@ class Parsed(NamedTuple):
     Attributes:
         schema: A record schema with one field, whose type is the parsed schema. fastavro needs the record schema to
             resolve references. The record schema does not change the encoding of a value.
-        name: Name of the type, such as the full name of a record, or "string".
+        core: The same schema in the Rust core.
         check: Function that checks the bytes of a value.
-        is_bytes: Whether values are plain bytes. The serializer writes plain bytes without a length.
-        fingerprint: The fingerprint in Avro's single-object encoding. A schema with references has no fingerprint.
     """
 
     schema: Any
-    name: str
+    core: AvroSchema
     check: Check
-    is_bytes: bool
-    fingerprint: bytes
+
+    @property
+    def name(self) -> str:
+        """Name of the type, such as the full name of a record, or "string"."""
+        return self.core.name
+
+    @property
+    def is_bytes(self) -> bool:
+        """Whether values are plain bytes. The serializer writes plain bytes without a length."""
+        return self.core.is_bytes
+
+    @property
+    def fingerprint(self) -> bytes:
+        """The fingerprint in Avro's single-object encoding. A schema with references has no fingerprint."""
+        return self.core.fingerprint
 
 
 def parse(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
@@ -65,15 +77,12 @@ def parse(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
         import fastavro
     except ImportError:
         raise ConfigError("Avro needs fastavro", hint="pip install 'klamm[registry]'") from None
+    core = AvroSchema(schema.text, [reference.text for reference in references.values()])
     known: dict[str, Any] = {}
     try:
         for reference in references.values():
             fastavro.parse_schema(_loaded(reference.text), named_schemas=known)
         loaded = _loaded(schema.text)
-        fingerprint = b""
-        if not references:
-            canonical = fastavro.schema.to_parsing_canonical_form(fastavro.parse_schema(loaded))
-            fingerprint = bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
         wrapped = fastavro.parse_schema(
             {"type": "record", "name": "klamm_Value", "fields": [{"name": "value", "type": loaded}]},
             named_schemas=known,
@@ -82,10 +91,7 @@ def parse(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
         check = compiled(found, known)
     except Exception as error:
         raise SchemaError(f"the Avro schema is invalid: {type(error).__name__}: {error}") from None
-    kind = loaded["type"] if isinstance(loaded, dict) else loaded
-    is_bytes = kind == "bytes" and not (isinstance(loaded, dict) and "logicalType" in loaded)
-    name = found.get("name") if isinstance(found, dict) else None
-    return Parsed(wrapped, name or (kind if isinstance(kind, str) else "union"), check, is_bytes, fingerprint)
+    return Parsed(wrapped, core, check)
 
 
 def _loaded(text: str) -> Any:
@@ -278,6 +284,7 @@ class AvroDeserializer(BaseDeserializer[T_co]):
         if isinstance(schemas, (str, Schema)):
             raise ArgumentError("schemas have to be a list", hint="pass [schema]")
         self._reader_schema = _schema(reader_schema)
+        self._readers: dict[tuple[AvroSchema, AvroSchema | None], AvroReader] = {}
         for schema in schemas:
             parsed = parse(cast("Schema", _schema(schema)), {})
             self._writers[parsed.fingerprint] = parsed
@@ -298,21 +305,9 @@ class AvroDeserializer(BaseDeserializer[T_co]):
         return writer.name
 
     def _decode(self, writer: Parsed, reader: Parsed | None, data: bytes, frame: Frame) -> Any:
-        import fastavro
-
         reader = self._given if reader is None else reader
-        if writer.is_bytes and (reader is None or reader.is_bytes):
-            return data[frame.start :]
-        checked(writer.check, data, frame.start)
-        payload = io.BytesIO(data)
-        payload.seek(frame.start)
-        try:
-            found = fastavro.schemaless_reader(payload, writer.schema, None if reader is None else reader.schema)
-        except fastavro.read.SchemaResolutionError as error:
-            raise SchemaError(
-                f"the value cannot be resolved to the reader schema: {error}",
-                hint="add a default to new fields, and an alias to renamed ones",
-            ) from None
-        except Exception as error:
-            raise SchemaError(f"the value does not fit its schema: {type(error).__name__}: {error}") from None
-        return found["value"]  # type: ignore[index,call-overload]
+        key = writer.core, None if reader is None else reader.core
+        found = self._readers.get(key)
+        if found is None:
+            found = self._readers[key] = AvroReader(*key)
+        return found.read(data, frame.start)
