@@ -62,7 +62,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help build develop demo test test-fast test-nightly test-rust test-python \
 	wheels licences check-licences docs test-docs \
 	check check-format check-prose check-loops check-clippy check-features check-python check-docs fmt \
-	fuzz soak test-matrix test-old-spark test-free-threaded soak-spark bench-peers bench-spark bench-broker bench-codec bench-registry dev-broker clean needs-build needs-rust needs-everything
+	fuzz soak test-schemas test-matrix test-old-spark test-free-threaded soak-spark bench-peers bench-spark bench-broker bench-codec bench-registry dev-broker clean needs-build needs-rust needs-everything
 
 help: ## this list
 	@echo 'make <target>'
@@ -242,6 +242,9 @@ bench-broker: needs-everything build ## the dev broker beside Apache Kafka; ARGS
 
 bench-registry: needs-everything build ## typed columns and deserializers beside confluent-kafka and spark-avro; ARGS= goes to benches/registry/run.py
 	@$(BIN)/python benches/registry/run.py $(ARGS)
+
+test-schemas: needs-everything build ## real .proto files of KLAMM_PROTOS, compared with protoc (KLAMM_PROTOC); see tests/schemas
+	@$(BIN)/python tests/schemas/protos.py
 
 bench-codec: needs-rust build $(RUNNER) ## the codec beside other codecs: time, records in Python, instructions, size; ARGS= goes to benches/codec/run.py
 	@PATH="$(abspath $(TOOLS)/bin):$$PATH" $(PYTHON) benches/codec/run.py $(ARGS)

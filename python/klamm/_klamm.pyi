@@ -97,6 +97,7 @@ __all__ = [
     "log_components",
     "murmur2",
     "parse_address",
+    "parse_proto",
     "rejected_options",
     "schema",
     "set_log_level",
@@ -266,6 +267,7 @@ class DecodedColumn:
     def __arrow_c_array__(self, requested_schema: Any = None) -> tuple[Any, Any]: ...
 
 def framings(records: Records[Any, Any], is_key: bool, id_bytes: int, kind: str) -> list[bytes]: ...
+def parse_proto(text: str, name: str) -> bytes: ...
 def encode_column(column: Any, plan: str, prefix: bytes) -> DecodedColumn: ...
 
 @final

@@ -42,6 +42,7 @@ mod protocol;
 mod rebalance;
 mod record;
 mod records;
+mod schema_text;
 mod scram;
 mod send_rows;
 mod share_consumer;
@@ -91,6 +92,8 @@ mod _klamm {
     use super::record::{Record, RecordMetadata};
     #[pymodule_export]
     use super::records::Records;
+    #[pymodule_export]
+    use super::schema_text::parse_proto;
     #[pymodule_export]
     use super::scram::ScramClient;
     #[pymodule_export]

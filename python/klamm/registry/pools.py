@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from google.protobuf import descriptor_pool
 
 from klamm.registry.errors import SchemaError
+from klamm.registry.known_protos import is_known, known_file
+from klamm.registry.proto import resolve_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
-
-WELL_KNOWN = (
-    "any",
-    "api",
-    "descriptor",
-    "duration",
-    "empty",
-    "field_mask",
-    "source_context",
-    "struct",
-    "timestamp",
-    "type",
-    "wrappers",
-)
-"""Names of the files in `google/protobuf` that every implementation of Protobuf has."""
-
-
-def is_well_known(name: str) -> bool:
-    """Return whether a file is part of Protobuf itself.
-
-    A schema needs no reference in the registry to import Protobuf's own files.
-    """
-    return name.startswith("google/protobuf/") and name[16:].removesuffix(".proto") in WELL_KNOWN
 
 
 def pool_of(file: FileDescriptorProto, references: Mapping[str, FileDescriptorProto]) -> DescriptorPool:
@@ -49,17 +27,15 @@ def pool_of(file: FileDescriptorProto, references: Mapping[str, FileDescriptorPr
     Raises:
         SchemaError: An import is missing, or the descriptors contradict each other.
     """
-    pool = descriptor_pool.DescriptorPool()
-    added: set[str] = set()
+    files: dict[str, FileDescriptorProto] = {}
 
     def add(name: str, found: FileDescriptorProto | None, path: tuple[str, ...]) -> None:
-        if name in added:
+        if name in files:
             return
         if name in path:
             raise SchemaError(f"the Protobuf schema is invalid: {' imports '.join((*path, name))}")
-        if found is None and is_well_known(name):
-            module = import_module(f"google.protobuf.{name[16:].removesuffix('.proto')}_pb2")
-            found = type(file).FromString(module.DESCRIPTOR.serialized_pb)
+        if found is None and is_known(name):
+            found = known_file(name)
         if found is None:
             raise SchemaError(
                 f"the Protobuf schema imports {name!r}, and no reference has this name",
@@ -67,11 +43,20 @@ def pool_of(file: FileDescriptorProto, references: Mapping[str, FileDescriptorPr
             )
         for dependency in found.dependency:
             add(dependency, references.get(dependency), (*path, name))
-        try:
-            pool.AddSerializedFile(found.SerializeToString())
-        except TypeError as error:
-            raise SchemaError(f"the Protobuf schema is invalid: {error}") from None
-        added.add(name)
+        files[name] = found
 
     add(file.name, file, ())
+    pool = _pool(files.values())
+    # Extensions declare custom options, so the pool without these options is needed to resolve them.
+    changed = [resolve_options(each, pool) for each in files.values()]
+    return _pool(files.values()) if any(changed) else pool
+
+
+def _pool(files: Iterable[FileDescriptorProto]) -> DescriptorPool:
+    pool = descriptor_pool.DescriptorPool()
+    for each in files:
+        try:
+            pool.AddSerializedFile(each.SerializeToString())
+        except TypeError as error:
+            raise SchemaError(f"the Protobuf schema is invalid: {error}") from None
     return pool

@@ -16,8 +16,9 @@ from klamm.errors import ArgumentError
 from klamm.registry.convert import to_plain
 from klamm.registry.errors import SchemaError
 from klamm.registry.framing import written
-from klamm.registry.pools import is_well_known, pool_of
-from klamm.registry.proto import descriptor, parse, to_text
+from klamm.registry.known_protos import is_known
+from klamm.registry.pools import pool_of
+from klamm.registry.proto import descriptor, lossless_text
 from klamm.registry.schema import Reference, Schema
 from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
 
@@ -135,35 +136,8 @@ def _indexes(message: Any) -> tuple[int, ...]:
 
 def _text(file: Any) -> str:
     """Return the text of a .proto file, or its serialized descriptor in base64 if text cannot represent the file."""
-    original = descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb)
-    text = to_text(original)
-    try:
-        reparsed = parse(text, original.name)
-    except SchemaError:
-        reparsed = None
-    is_same = reparsed is not None and _plain(reparsed) == _plain(original)
-    return text if is_same else base64.b64encode(file.serialized_pb).decode("ascii")
-
-
-def _plain(file: Any) -> Any:
-    """Return a copy of a descriptor without the parts that differ between compilers: full type names and JSON names."""
-    plain = descriptor_pb2.FileDescriptorProto()
-    plain.CopyFrom(file)
-    plain.ClearField("source_code_info")
-    plain.syntax = plain.syntax or "proto2"
-
-    def strip(messages: Any) -> None:
-        for message in messages:
-            for field in message.field:
-                field.type_name = field.type_name.rpartition(".")[2]
-                if field.type_name:
-                    field.ClearField("type")
-                field.ClearField("json_name")
-            strip(message.nested_type)
-            message.field.sort(key=lambda field: field.number)
-
-    strip(plain.message_type)
-    return plain
+    text = lossless_text(descriptor_pb2.FileDescriptorProto.FromString(file.serialized_pb))
+    return base64.b64encode(file.serialized_pb).decode("ascii") if text is None else text
 
 
 class ProtobufSerializer(BaseSerializer[T]):
@@ -252,7 +226,7 @@ class ProtobufSerializer(BaseSerializer[T]):
         """Register or look up the files that a file imports. Return the references for the schema of the file."""
         found = []
         for imported in file.dependencies:
-            if is_well_known(imported.name):
+            if is_known(imported.name):
                 continue
             subject = self._reference_subject(imported.name)
             schema = Schema(_text(imported), "PROTOBUF", await self._references(imported))

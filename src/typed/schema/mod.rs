@@ -2,3 +2,4 @@
 
 pub mod avro;
 mod avro_defaults;
+pub mod protobuf;

@@ -12,7 +12,7 @@ from google.protobuf import descriptor_pb2
 
 from klamm.registry.errors import SchemaError
 from klamm.registry.pools import pool_of
-from klamm.registry.proto import FieldProto, descriptor, to_text
+from klamm.registry.proto import FieldProto, descriptor, lossless_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Protobuf:
 
     def __init__(self, text: str, references: Mapping[str, str]) -> None:
         try:
-            self._file = descriptor(text, "schema.proto")
+            self._text, self._file = text, descriptor(text, "schema.proto")
             files = {name: descriptor(reference, name) for name, reference in references.items()}
             self.descriptor = pool_of(self._file, files).FindFileByName(self._file.name)
         except SchemaError as error:
@@ -51,7 +51,7 @@ class Protobuf:
 
     def canonical(self) -> str:
         """Return the canonical text of the file. Two schemas count as equal if their canonical texts are equal."""
-        return to_text(self._file)
+        return lossless_text(self._file) or self._text
 
     def normalized(self) -> str:
         """Return the text of the file with sorted imports, fields and enum values."""
@@ -73,7 +73,7 @@ class Protobuf:
                 enum.value.extend(values)
 
         sort(file.message_type, file.enum_type)
-        return to_text(file)
+        return lossless_text(file) or self._text
 
     def serialized(self) -> str:
         """Return the serialized descriptor in base64, which Confluent's clients request."""
