@@ -67,7 +67,7 @@ def parsed(root: Path, name: str) -> dict[str, Any]:
         if each in files or path is None or (is_known(each) and each != name):
             continue
         files[each] = parse(path.read_text("utf-8"), each)
-        left += files[each].dependency
+        left += [*files[each].dependency, *getattr(files[each], "option_dependency", ())]
     return files
 
 

@@ -43,6 +43,9 @@ def pool_of(file: FileDescriptorProto, references: Mapping[str, FileDescriptorPr
             )
         for dependency in found.dependency:
             add(dependency, references.get(dependency), (*path, name))
+        for option in getattr(found, "option_dependency", ()):  # protobuf 6.33 and later
+            if option in references or is_known(option):
+                add(option, references.get(option), (*path, name))
         files[name] = found
 
     add(file.name, file, ())

@@ -17,6 +17,7 @@ from klamm.registry.convert import to_plain
 from klamm.registry.errors import SchemaError
 from klamm.registry.framing import written
 from klamm.registry.known_protos import is_known
+from klamm.registry.messages import Compiler
 from klamm.registry.pools import pool_of
 from klamm.registry.proto import descriptor, lossless_text
 from klamm.registry.schema import Reference, Schema
@@ -288,7 +289,7 @@ class ProtobufDeserializer(BaseDeserializer[T_co]):
         registry: Client of the registry.
         message_type: Generated class of the messages. Default: dynamic messages with the schema of the writer.
         to: Type of the results: a dataclass, a pydantic model, a TypedDict or `dict`. A function that converts a dict
-            is also possible.
+            is also possible. docs/registry.md lists the types of the values.
         use_latest_version: Decode dynamic messages with the latest version of the subject.
         subject_name_strategy: How to find the subject for `use_latest_version`.
         id_bytes: Length of schema IDs in bytes: 4, or 8 for an Apicurio Registry with IDs of eight bytes.
@@ -357,6 +358,8 @@ class ProtobufDeserializer(BaseDeserializer[T_co]):
             id_bytes=id_bytes,
         )
         self._message_type = _message_class(message_type)
+        # The convert function of a class has defaults for fields that are not set; `dict` and functions have none.
+        self._compiler = None if to is None else Compiler(has_none=self._convert is to)
 
     def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
         return parse_schema(schema, references)
@@ -377,9 +380,7 @@ class ProtobufDeserializer(BaseDeserializer[T_co]):
             message.ParseFromString(data[frame.start :])
         except (DecodeError, ValueError) as error:
             raise SchemaError(f"the value is not a {wanted.full_name}: {error}") from None
-        if self._convert is None:
-            return message
-        return json_format.MessageToDict(message, preserving_proto_field_name=True)
+        return message if self._compiler is None else self._compiler.fields_of(message.DESCRIPTOR)(message)
 
 
 def _class_of(parsed: Parsed, wanted: Any, indexes: tuple[int, ...]) -> Any:

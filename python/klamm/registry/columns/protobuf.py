@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from klamm.registry.columns.avro import check_depth
 from klamm.registry.errors import SchemaError
+from klamm.registry.messages import is_repeated
 
 KINDS = {
     1: ("double", pa.float64()),
@@ -75,12 +76,6 @@ def _message(message: Any, path: str, outer: tuple[str, ...]) -> tuple[pa.DataTy
         fields.append(pa.field(field.name, kind))
         plans.append([field.number, field.name, plan, shape, None if oneof is None else oneof.index])
     return pa.struct(fields), plans
-
-
-def is_repeated(field: Any) -> bool:
-    """Return whether a field is a list or a map."""
-    repeated = getattr(field, "is_repeated", None)  # protobuf 6.31 deprecates `label`
-    return bool(field.label == field.LABEL_REPEATED) if repeated is None else bool(repeated)
 
 
 def _value(field: Any, path: str, outer: tuple[str, ...]) -> tuple[pa.DataType, list[Any]]:

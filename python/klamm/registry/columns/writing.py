@@ -512,7 +512,7 @@ _PROTOBUF = {
 
 
 def _message(message: Any, column: pa.DataType, path: str, outer: tuple[str, ...]) -> _Node:
-    from klamm.registry.columns.protobuf import is_repeated
+    from klamm.registry.messages import is_repeated
 
     check_depth({"name": message.full_name}, path, outer)
     outer = (*outer, message.full_name)
