@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from urllib.parse import quote, urljoin
 
 from klamm.errors import ConfigError
 from klamm.registry.convert import to_plain
@@ -12,7 +14,7 @@ from klamm.registry.schema import Schema
 from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
     from klamm.registry.framing import Frame, Framing
@@ -21,6 +23,142 @@ if TYPE_CHECKING:
 __all__ = ["JsonDeserializer", "JsonSerializer"]
 
 T_co = TypeVar("T_co", covariant=True)
+
+
+_BASE = "http://schema.invalid/"
+"""Base URI of schemas without `$id`, under a host name that never exists (RFC 2606)."""
+_DRAFT = "http://json-schema.org/draft-07/schema#"
+"""Draft of schemas that do not name their draft."""
+_MAX_DEPTH = 500
+"""Deepest nesting of a value. The validator needs up to 1.6 KB of stack for each level."""
+_MAX_BASES = 50
+"""Number of base URIs that a relative name of a reference is resolved against."""
+_OF_NAMES = {"properties", "patternProperties", "definitions", "$defs", "dependentSchemas", "dependencies"}
+"""Keywords whose values have names as keys, which are not keywords."""
+_OF_DATA = {"const", "enum", "default", "examples"}
+"""Keywords whose values are data and not schemas."""
+_STRINGS = {"$ref", "$dynamicRef", "$id", "id", "contentEncoding", "contentMediaType"}
+"""Keywords of strings that klamm changes before the library reads a schema."""
+_IN_URI = "!#$%&'()*+,/:;=?@~"
+"""The characters that a URI reference may have, in addition to letters, digits and "-._"."""
+
+
+class Documents:
+    """A JSON Schema with the schemas that it references.
+
+    Each schema is read by its own draft. A reference is found by its name, by its own `$id`, and by its name relative to
+    the `$id` of a schema.
+
+    Args:
+        text: The schema.
+        references: Texts of the referenced schemas by name.
+        is_checked: Whether values are checked against the schemas.
+
+    Raises:
+        SchemaError: A schema is not JSON, or references a schema that is missing.
+
+    Attributes:
+        root: The schema, with references that are valid URIs, and with a draft.
+        registry: The registry of jsonschema-rs with all schemas.
+    """
+
+    def __init__(self, text: str, references: Mapping[str, str], *, is_checked: bool = True) -> None:
+        jsonschema = _library()
+        try:
+            self.root = loaded(text, is_checked=is_checked)
+            self._references = {_uri(name): loaded(each, is_checked=is_checked) for name, each in references.items()}
+            self._known: dict[str, Any] = {}
+            bases = [_id_of(self.root)]
+            for name, content in self._references.items():
+                bases += [urljoin(_BASE, name), _id_of(content)]
+                self._known.setdefault(bases[-1], content)
+                self._known[bases[-2]] = content
+            self._bases = list(dict.fromkeys(urljoin(base, ".") for base in bases))[:_MAX_BASES]
+            # The registry asks `_retrieve` for unknown schemas, and never the network.
+            self.registry = jsonschema.Registry([(_BASE, self.root)], retriever=self._retrieve)
+        except Exception as error:
+            raise _invalid(error) from None
+
+    def _retrieve(self, uri: str) -> Any:
+        if uri not in self._known:
+            for base in self._bases:
+                for name, content in self._references.items():
+                    self._known.setdefault(urljoin(base, name), content)
+        return self._known[uri]
+
+    @property
+    def resolver(self) -> Any:
+        """The resolver of jsonschema-rs for references in the schema itself."""
+        return self.registry.resolver(_id_of(self.root))
+
+    def lookup(self, resolver: Any, reference: str) -> Any:
+        """Return the schema that a reference means, as an object with `contents`, and with `resolver` for its references.
+
+        Raises:
+            SchemaError: There is no such schema.
+        """
+        try:
+            return resolver.lookup(reference)
+        except Exception as error:
+            raise _invalid(error) from None
+
+
+def _invalid(error: Exception) -> SchemaError:
+    """Return the error for a schema that the library cannot use."""
+    message = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+    return SchemaError(f"the JSON Schema is invalid: {message.replace(_BASE, '')}")
+
+
+def _library() -> Any:
+    try:
+        import jsonschema_rs
+    except ImportError:
+        raise ConfigError("JSON Schema needs jsonschema-rs", hint="pip install 'klamm[registry]'") from None
+    return jsonschema_rs
+
+
+def _id_of(schema: Any) -> str:
+    """Return the URI of a schema. In draft 4, the keyword is `id`."""
+    fields = schema if isinstance(schema, dict) else {}
+    own = fields.get("$id", fields.get("id") if "draft-04" in str(fields.get("$schema")) else None)
+    return urljoin(_BASE, own.removesuffix("#")) if isinstance(own, str) else _BASE
+
+
+def _uri(text: str) -> str:
+    """Encode the characters of a reference that a URI cannot have. Many schemas have names with spaces or `<`."""
+    return quote(re.sub(r"%(?![0-9A-Fa-f]{2})", "%25", text), safe=_IN_URI)
+
+
+def loaded(text: str, *, is_checked: bool) -> Any:
+    """Parse a schema. Add its draft, and encode references that are not valid URIs.
+
+    If values are checked, remove `contentEncoding` and `contentMediaType`. The library compares values with them, but
+    the drafts and other clients do not.
+    """
+    schema = json.loads(text)
+    unseen = [schema]
+    while unseen:
+        node = unseen.pop()
+        if isinstance(node, dict):
+            unseen += _subschemas(node)
+            strings = {key: value for key, value in node.items() if key in _STRINGS and isinstance(value, str)}
+            for key, value in strings.items():
+                if key.startswith("content"):
+                    node.pop(key if is_checked else None, None)
+                else:
+                    node[key] = _uri(value)
+        elif isinstance(node, list):
+            unseen += node
+    return {"$schema": _DRAFT, **schema} if isinstance(schema, dict) else schema
+
+
+def _subschemas(schema: dict[str, Any]) -> Iterator[Any]:
+    """Return the values in which a schema can have other schemas."""
+    for key, value in schema.items():
+        if key in _OF_NAMES and isinstance(value, dict):
+            yield from value.values()
+        elif key not in _OF_DATA:
+            yield value
 
 
 class Parsed(NamedTuple):
@@ -45,33 +183,29 @@ def parse(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
     Raises:
         SchemaError: The schema is invalid.
     """
+    documents = Documents(schema.text, {name: reference.text for name, reference in references.items()})
+    root, options = documents.root, {"offline": True, "validate_formats": False}
     try:
-        import jsonschema_rs
-    except ImportError:
-        raise ConfigError("JSON Schema needs jsonschema-rs", hint="pip install 'klamm[registry]'") from None
-    try:
-        loaded = json.loads(schema.text)
-        draft7: Any = jsonschema_rs.Draft7Validator
-        known = []
-        for name, reference in references.items():
-            content = json.loads(reference.text)
-            known.append((name, content))
-            if isinstance(content, dict) and isinstance(own := content.get("$id"), str):
-                known.append((own, content))
-        has_draft = isinstance(loaded, dict) and "$schema" in loaded
-        kind = jsonschema_rs.validator_cls_for(loaded) if has_draft else draft7
-        # The validator must not fetch an unknown reference from the network (offline=True).
-        validator = kind(
-            loaded,
-            registry=jsonschema_rs.Registry(known, draft=jsonschema_rs.Draft7) if known else None,
-            offline=True,
-            validate_formats=False,
-        )
+        kind = _library().validator_cls_for(root if isinstance(root, dict) else {"$schema": _DRAFT})
+        validator = kind(root, registry=documents.registry, base_uri=_BASE, **options)
     except Exception as error:
-        message = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
-        raise SchemaError(f"the JSON Schema is invalid: {message}") from None
-    title = loaded.get("title") if isinstance(loaded, dict) else None
+        raise _invalid(error) from None
+    title = root.get("title") if isinstance(root, dict) else None
     return Parsed(validator, title if isinstance(title, str) else None)
+
+
+def _check_depth(plain: Any) -> None:
+    """Refuse a value that is nested too deep for the stack of the validator."""
+    level = [plain]
+    for _ in range(_MAX_DEPTH):
+        if not level:
+            return
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, (dict, list)):
+                inner += value.values() if isinstance(value, dict) else value
+        level = inner
+    raise SchemaError(f"the value is nested more than {_MAX_DEPTH} levels deep")
 
 
 def _validate(parsed: Parsed, plain: Any) -> None:
@@ -245,6 +379,8 @@ class JsonDeserializer(BaseDeserializer[T_co]):
             plain = json.loads(data[frame.start :].decode())
         except (ValueError, RecursionError) as error:
             raise SchemaError(f"the value is not JSON: {type(error).__name__}: {error}") from None
+        if data.count(b"[") + data.count(b"{") > _MAX_DEPTH:
+            _check_depth(plain)
         if self._validates:
             _validate(reader or writer, plain)
         return plain

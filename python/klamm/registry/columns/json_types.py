@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import urljoin
 
 import pyarrow as pa
 
 from klamm.registry.errors import SchemaError
+from klamm.registry.json_schema import Documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _MAX_DEPTH = 60
+_MAX_FIELDS = 10_000
+"""A schema of a few lines can describe millions of fields, if it refers to one definition many times."""
 _MAX_SAFE = 1 << 63
 _TEXT = {b"klamm.json": b"text"}
 _FORMATS = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
@@ -35,40 +38,45 @@ def arrow_field(text: str, references: Mapping[str, str], name: str) -> pa.Field
     Raises:
         SchemaError: The schema is invalid, or recursive.
     """
-    try:
-        documents = {"": json.loads(text), **{key: json.loads(other) for key, other in references.items()}}
-    except ValueError as error:
-        raise SchemaError(f"the JSON Schema is invalid: {error}") from None
-    return _Types(documents).field(name, documents[""], "", "", ())
+    documents = Documents(text, references, is_checked=False)
+    return _Types(documents).field(name, documents.root, documents.resolver, "", ())
 
 
 class _Types:
-    def __init__(self, documents: dict[str, Any]) -> None:
-        self._documents = documents
+    def __init__(self, documents: Documents) -> None:
+        self._documents, self._count = documents, 0
 
-    def field(self, name: str, schema: Any, document: str, path: str, outer: tuple[int, ...]) -> pa.Field:
-        schema, document, outer = self._resolved(schema, document, path, outer)
+    def field(self, name: str, schema: Any, resolver: Any, path: str, outer: tuple[Any, ...]) -> pa.Field:
+        """Return the field for a schema. `outer` has an entry for each schema around it, and their references."""
+        self._count += 1
+        if self._count > _MAX_FIELDS:
+            raise SchemaError(
+                f"the schema has more than {_MAX_FIELDS:,} fields", hint="read the topic with a deserializer"
+            )
+        schema, resolver, outer = self._resolved(schema, resolver, path, outer)
         if len(outer) > _MAX_DEPTH:
             raise SchemaError("the schema is nested too deep for columns", path=path.removeprefix("."))
-        kind = self._type(schema, document, path, outer)
+        kind = self._type(schema, resolver, path, outer)
         return pa.field(name, pa.string(), metadata=_TEXT) if kind is None else pa.field(name, kind)
 
     def _resolved(
-        self, schema: Any, document: str, path: str, outer: tuple[int, ...]
-    ) -> tuple[Any, str, tuple[int, ...]]:
+        self, schema: Any, resolver: Any, path: str, outer: tuple[Any, ...]
+    ) -> tuple[Any, Any, tuple[Any, ...]]:
         """Follow references. If only one alternative of a schema is not null, use this alternative."""
         for _ in range(_MAX_DEPTH):
             if not isinstance(schema, dict):
                 break
-            if isinstance(schema.get("$ref"), str):
-                schema, document = self._target(schema["$ref"], document, path)
-                if id(schema) in outer:
+            if isinstance(reference := schema.get("$ref"), str):
+                found = self._documents.lookup(resolver, reference)
+                resolver, schema = found.resolver, found.contents
+                key = resolver.base_uri, reference.partition("#")[2]
+                if key in outer:
                     raise SchemaError(
                         "the schema is recursive, and a column has a fixed depth",
                         path=path.removeprefix("."),
                         hint="read the topic with a deserializer instead",
                     )
-                outer = (*outer, id(schema))
+                outer = (*outer, key)
                 continue
             choices = schema.get("oneOf") or schema.get("anyOf")
             if not isinstance(choices, list):
@@ -77,27 +85,11 @@ class _Types:
             if len(others) != 1 or "properties" in schema:
                 break
             schema = others[0]
-        return schema, document, (*outer, id(schema))
+        if isinstance(schema, dict) and isinstance(own := schema.get("$id"), str) and not own.startswith("#"):
+            resolver = self._documents.registry.resolver(urljoin(resolver.base_uri, own.removesuffix("#")))
+        return schema, resolver, (*outer, None)
 
-    def _target(self, reference: str, document: str, path: str) -> tuple[Any, str]:
-        base, _, pointer = reference.partition("#")
-        document = base or document
-        found = self._documents.get(document)
-        if found is None:
-            found = next(
-                (d for d in self._documents.values() if isinstance(d, dict) and d.get("$id") == document), None
-            )
-        for part in pointer.split("/")[1:]:
-            key = unquote(part).replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and key.isdigit() and int(key) < len(found):
-                found = found[int(key)]
-            else:
-                found = found.get(key) if isinstance(found, dict) else None
-        if found is None:
-            raise SchemaError(f"the schema references {reference!r}, which is missing", path=path.removeprefix("."))
-        return found, document
-
-    def _type(self, schema: Any, document: str, path: str, outer: tuple[int, ...]) -> pa.DataType | None:  # noqa: PLR0911
+    def _type(self, schema: Any, resolver: Any, path: str, outer: tuple[Any, ...]) -> pa.DataType | None:  # noqa: PLR0911
         """Return the Arrow type of a schema, or None if the column must contain JSON text."""
         if not isinstance(schema, dict):
             return None
@@ -109,29 +101,29 @@ class _Types:
                 return pa.binary()
             return _FORMATS.get(str(schema.get("format")), pa.string())
         if kind == "array" and isinstance(schema.get("items"), dict):
-            return pa.list_(self.field("item", schema["items"], document, f"{path}[]", outer))
-        properties = self._properties(schema, document, path, outer) if kind in (None, "object") else {}
+            return pa.list_(self.field("item", schema["items"], resolver, f"{path}[]", outer))
+        properties = self._properties(schema, resolver, path, outer) if kind in (None, "object") else {}
         if properties:
             return pa.struct(
                 [self.field(name, of, doc, f"{path}.{name}", outer) for name, (of, doc) in properties.items()]
             )
         values = schema.get("additionalProperties")
         if kind == "object" and isinstance(values, dict):
-            return pa.map_(pa.string(), self.field("value", values, document, f"{path}[]", outer))
+            return pa.map_(pa.string(), self.field("value", values, resolver, f"{path}[]", outer))
         return None
 
     def _properties(
-        self, schema: dict[str, Any], document: str, path: str, outer: tuple[int, ...]
-    ) -> dict[str, tuple[Any, str]]:
-        found: dict[str, tuple[Any, str]] = {}
+        self, schema: dict[str, Any], resolver: Any, path: str, outer: tuple[Any, ...]
+    ) -> dict[str, tuple[Any, Any]]:
+        found: dict[str, tuple[Any, Any]] = {}
         if len(outer) > _MAX_DEPTH:
             raise SchemaError("the schema is nested too deep for columns", path=path.removeprefix("."))
         for part in schema.get("allOf") or ():
-            resolved, where, inner = self._resolved(part, document, path, outer)
+            resolved, where, inner = self._resolved(part, resolver, path, outer)
             if isinstance(resolved, dict):
                 found.update(self._properties(resolved, where, path, inner))
         own = schema.get("properties")
-        found.update({name: (of, document) for name, of in own.items()} if isinstance(own, dict) else {})
+        found.update({name: (of, resolver) for name, of in own.items()} if isinstance(own, dict) else {})
         return found
 
 

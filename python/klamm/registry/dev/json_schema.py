@@ -11,6 +11,8 @@ import json
 import operator
 from typing import TYPE_CHECKING, Any
 
+from klamm.registry.json_schema import loaded
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -39,8 +41,7 @@ class Json:
             self.references = {name: json.loads(reference) for name, reference in references.items()}
             if not isinstance(self.schema, (dict, bool)):
                 raise TypeError("a JSON Schema is an object or a boolean")  # noqa: TRY301
-            draft = {"$schema": "http://json-schema.org/draft-07/schema#"}
-            jsonschema_rs.meta.validate(self.schema if isinstance(self.schema, bool) else draft | self.schema)
+            jsonschema_rs.meta.validate(loaded(text, is_checked=False))
         except jsonschema_rs.ValidationError as error:
             raise ValueError(error.message) from None
         except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
