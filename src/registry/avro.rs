@@ -292,7 +292,7 @@ fn read(op: &Op, input: &mut Input<'_>, column: &mut Column) -> Result<()> {
                     break;
                 }
                 for _ in 0..count {
-                    read(item, input, items).map_err(|f| f.at_index(index))?;
+                    items.grow().and_then(|()| read(item, input, items)).map_err(|f| f.at_index(index))?;
                     index += 1;
                 }
             }
@@ -349,7 +349,7 @@ fn read_map(item: &Op, input: &mut Input<'_>, column: &mut Column) -> Result<()>
         for _ in 0..count {
             let key = input.bytes()?;
             keys.push_bytes(key)?;
-            read(item, input, values).map_err(|f| f.at_key(key))?;
+            values.grow().and_then(|()| read(item, input, values)).map_err(|f| f.at_key(key))?;
             nulls.append_non_null();
         }
     }

@@ -3,6 +3,9 @@
 //! The decoders append values to the columns directly. If a record is damaged, `truncate` removes the values that the
 //! decoder has already appended for this record, so that the other records of the batch stay readable. All fields are
 //! nullable, because a tombstone or a failed record becomes null.
+//!
+//! An item of a list can need a value in each of thousands of columns, and one byte in the record. So `grow` limits the
+//! memory that the items of one record need, and an allocation that fails is an error.
 
 use crate::typed::fault::{Fault, Result};
 use arrow_array::types::{Decimal128Type, Decimal256Type};
@@ -14,7 +17,9 @@ use arrow_buffer::{
     ArrowNativeType, BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer, i256,
 };
 use arrow_schema::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
+use std::collections::TryReserveError;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A column under construction.
 pub struct Column {
@@ -23,6 +28,10 @@ pub struct Column {
     pub(super) nulls: NullBufferBuilder,
     /// Whether the values are JSON text of any type. The field of a JSON column has the metadata `klamm.json`.
     pub(super) is_json: bool,
+    /// Memory of one value in bytes, without the items of lists and without strings.
+    width: usize,
+    /// Memory in bytes that the current record can still add. All columns of a value share the number.
+    room: Arc<AtomicUsize>,
 }
 
 /// The values of a column.
@@ -49,6 +58,24 @@ pub(super) enum Data {
     Struct(Vec<Column>),
 }
 
+impl Data {
+    /// Returns the memory of one value in bytes, without the items of lists and without strings.
+    fn width(&self) -> usize {
+        match self {
+            Self::Null => 0,
+            Self::Bool(_) | Self::I8(_) | Self::U8(_) => 1,
+            Self::I16(_) | Self::U16(_) => 2,
+            Self::I32(_) | Self::U32(_) | Self::F32(_) => 4,
+            Self::Binary(_) | Self::Text(_) | Self::List { .. } | Self::Map { .. } => 4,
+            Self::I64(_) | Self::U64(_) | Self::F64(_) => 8,
+            Self::I128(_) => 16,
+            Self::I256(_) => 32,
+            Self::Fixed { width, .. } => *width,
+            Self::Struct(children) => children.iter().map(|child| child.width).sum(),
+        }
+    }
+}
+
 /// Values of different lengths.
 pub(super) struct Bytes {
     offsets: Vec<i32>,
@@ -63,6 +90,7 @@ impl Bytes {
     #[inline]
     fn push(&mut self, value: &[u8]) -> Result<()> {
         let end = i32::try_from(self.bytes.len() + value.len()).map_err(|_| too_large())?;
+        self.bytes.try_reserve(value.len()).map_err(|_| no_memory())?;
         self.bytes.extend_from_slice(value);
         self.offsets.push(end);
         Ok(())
@@ -80,20 +108,25 @@ impl Bytes {
 
 #[cold]
 fn too_large() -> Box<Fault> {
-    Fault::new("the column has 2 GiB or 2^31 values, which one Arrow batch cannot hold")
+    Fault::too_large("the column has 2 GiB or 2^31 values, which one Arrow batch cannot hold")
+}
+
+#[cold]
+fn no_memory() -> Box<Fault> {
+    Fault::too_large("there is not enough memory for the column")
 }
 
 impl Column {
     /// Creates an empty column. Fails if klamm does not support columns of this type.
     pub fn new(field: &FieldRef) -> std::result::Result<Self, String> {
-        Self::at_depth(field, 0)
+        Self::at_depth(field, 0, &Arc::new(AtomicUsize::new(LARGEST_RECORD)))
     }
 
-    fn at_depth(field: &FieldRef, depth: usize) -> std::result::Result<Self, String> {
+    fn at_depth(field: &FieldRef, depth: usize, room: &Arc<AtomicUsize>) -> std::result::Result<Self, String> {
         if depth > MAX_DEPTH {
             return Err(format!("the type is nested more than {MAX_DEPTH} levels deep"));
         }
-        let child = |field: &FieldRef| Self::at_depth(field, depth + 1);
+        let child = |field: &FieldRef| Self::at_depth(field, depth + 1, room);
         let data = match field.data_type() {
             DataType::Null => Data::Null,
             DataType::Boolean => Data::Bool(BooleanBufferBuilder::new(0)),
@@ -129,7 +162,52 @@ impl Column {
             other => return Err(format!("values cannot be decoded to the Arrow type {other}")),
         };
         let is_json = field.metadata().contains_key("klamm.json");
-        Ok(Self { field: field.clone(), data, nulls: NullBufferBuilder::new(0), is_json })
+        let width = data.width();
+        Ok(Self { field: field.clone(), data, nulls: NullBufferBuilder::new(0), is_json, width, room: room.clone() })
+    }
+
+    /// Begins a record, which can add a limited amount of memory.
+    pub(super) fn begin_record(&self) {
+        self.room.store(LARGEST_RECORD, Ordering::Relaxed);
+    }
+
+    /// Makes room for another value of a list, a map or the whole column. Fails if the record needs too much memory.
+    #[inline]
+    pub(super) fn grow(&mut self) -> Result<()> {
+        if self.len().is_power_of_two() { self.double() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn double(&mut self) -> Result<()> {
+        let more = self.len().saturating_mul(self.width);
+        let room = self.room.load(Ordering::Relaxed).checked_sub(more);
+        let room = room.ok_or_else(|| {
+            Fault::too_large(format!("the columns of the record need more than {} MiB", LARGEST_RECORD >> 20))
+        })?;
+        self.room.store(room, Ordering::Relaxed);
+        self.reserve(self.len()).map_err(|_| no_memory())
+    }
+
+    fn reserve(&mut self, more: usize) -> std::result::Result<(), TryReserveError> {
+        match &mut self.data {
+            Data::Null | Data::Bool(_) => Ok(()),
+            Data::I8(values) => values.try_reserve(more),
+            Data::I16(values) => values.try_reserve(more),
+            Data::I32(values) => values.try_reserve(more),
+            Data::I64(values) => values.try_reserve(more),
+            Data::U8(values) => values.try_reserve(more),
+            Data::U16(values) => values.try_reserve(more),
+            Data::U32(values) => values.try_reserve(more),
+            Data::U64(values) => values.try_reserve(more),
+            Data::F32(values) => values.try_reserve(more),
+            Data::F64(values) => values.try_reserve(more),
+            Data::I128(values) => values.try_reserve(more),
+            Data::I256(values) => values.try_reserve(more),
+            Data::Binary(values) | Data::Text(values) => values.offsets.try_reserve(more),
+            Data::Fixed { width, bytes } => bytes.try_reserve(more.saturating_mul(*width)),
+            Data::List { offsets, .. } | Data::Map { offsets, .. } => offsets.try_reserve(more),
+            Data::Struct(children) => children.iter_mut().try_for_each(|child| child.reserve(more)),
+        }
     }
 
     /// Returns the number of values.
@@ -151,23 +229,14 @@ impl Column {
 
     /// Returns the memory of the values in bytes.
     pub fn size(&self) -> usize {
-        let nulls = self.len() / 8;
-        nulls
-            + match &self.data {
-                Data::Null => 0,
-                Data::Bool(values) => values.len() / 8,
-                Data::I8(_) | Data::U8(_) => self.len(),
-                Data::I16(_) | Data::U16(_) => self.len() * 2,
-                Data::I32(_) | Data::U32(_) | Data::F32(_) => self.len() * 4,
-                Data::I64(_) | Data::U64(_) | Data::F64(_) => self.len() * 8,
-                Data::I128(_) => self.len() * 16,
-                Data::I256(_) => self.len() * 32,
-                Data::Binary(values) | Data::Text(values) => values.bytes.len() + self.len() * 4,
-                Data::Fixed { bytes, .. } => bytes.len(),
-                Data::List { items, .. } => items.size() + self.len() * 4,
-                Data::Map { entries, .. } => entries.size() + self.len() * 4,
-                Data::Struct(children) => children.iter().map(Self::size).sum(),
-            }
+        let own = self.len() * self.width + self.len() / 8;
+        own + match &self.data {
+            Data::Binary(values) | Data::Text(values) => values.bytes.len(),
+            Data::List { items: inner, .. } | Data::Map { entries: inner, .. } => inner.size(),
+            // `width` contains the values of the fields, and not their items and strings.
+            Data::Struct(children) => children.iter().map(|child| child.size() - child.len() * child.width).sum(),
+            _ => 0,
+        }
     }
 
     /// Keeps the first `length` values.
@@ -479,3 +548,6 @@ pub fn nullable(name: &str, data_type: DataType) -> FieldRef {
 
 /// Maximum depth of a type. The recursion of the decoders is as deep as the type.
 pub const MAX_DEPTH: usize = 64;
+
+/// How much memory the columns of one record can need in addition to the memory of its strings, in bytes.
+const LARGEST_RECORD: usize = 512 << 20;

@@ -128,6 +128,7 @@ impl Decoder {
                 unchecked = 0;
             }
             let length = column.len();
+            column.begin_record();
             let Framings { first, second } = match self.framing.of(record, part.data) {
                 Ok(None) => {
                     column.push_null();
@@ -150,7 +151,7 @@ impl Decoder {
                 };
                 last_plan = Some((prefix, plan));
                 unchecked += EACH_RECORD + payload.len();
-                let decoded = plan.decode(payload, column);
+                let decoded = column.grow().and_then(|()| plan.decode(payload, column));
                 if decoded.is_err() {
                     column.truncate(length);
                 }
@@ -163,6 +164,9 @@ impl Decoder {
                 decoded = Ok(());
             }
             if let Err(fault) = decoded {
+                if fault.is_too_large && length > 0 {
+                    break; // the next batch begins with this record, and has more room
+                }
                 failures.push(Failure { row, prefix: first.prefix.into(), fault });
                 if stop_at_failure {
                     break;

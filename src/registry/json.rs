@@ -137,6 +137,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
         };
         let mut index = 0;
         loop {
+            items.grow().map_err(|fault| site.fail(fault))?;
             let item = sequence.next_element_seed(Seed { column: items, site });
             match item {
                 Ok(Some(())) => index += 1,
@@ -176,7 +177,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
                     return Err(site.fail(Fault::new("a map without entries")));
                 };
                 while let Some(key) = object.next_key::<String>()? {
-                    keys.push_text(&key).map_err(|fault| site.fail(fault))?;
+                    keys.push_text(&key).and_then(|()| values.grow()).map_err(|fault| site.fail(fault))?;
                     if let Err(error) = object.next_value_seed(Seed { column: values, site }) {
                         return Err(site.step(error, Step::Key(key)));
                     }

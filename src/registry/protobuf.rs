@@ -231,7 +231,7 @@ fn repeated(field: &Field, wire: u8, number: u32, input: &mut Input<'_>, child: 
     let first = offsets.last().map_or(0, |start| *start as usize);
     if wire == field.kind.wire() {
         let index = items.len() - first;
-        return value(&field.kind, input, items).map_err(|fault| fault.at_index(index));
+        return items.grow().and_then(|()| value(&field.kind, input, items)).map_err(|fault| fault.at_index(index));
     }
     if wire != LENGTH {
         return input.skip(number, wire);
@@ -239,7 +239,7 @@ fn repeated(field: &Field, wire: u8, number: u32, input: &mut Input<'_>, child: 
     let mut packed = Input(input.bytes()?);
     while !packed.0.is_empty() {
         let index = items.len() - first;
-        value(&field.kind, &mut packed, items).map_err(|fault| fault.at_index(index))?;
+        items.grow().and_then(|()| value(&field.kind, &mut packed, items)).map_err(|fault| fault.at_index(index))?;
     }
     Ok(())
 }
@@ -248,6 +248,7 @@ fn repeated(field: &Field, wire: u8, number: u32, input: &mut Input<'_>, child: 
 fn entry(kind: &Kind, input: &mut Input<'_>, child: &mut Column) -> Result<()> {
     let Data::Map { entries, .. } = &mut child.data else { return Err(child.unfit("a map")) };
     let Kind::Message(message) = kind else { return Err(entries.unfit("an entry of a map")) };
+    entries.grow()?;
     decode(message, input.bytes()?, entries)
 }
 

@@ -17,6 +17,8 @@ pub struct Fault {
     pub message: String,
     /// The parts of the path. The innermost part comes first.
     parts: Vec<Part>,
+    /// Whether the value is correct, and the column has no room for it.
+    pub(crate) is_too_large: bool,
 }
 
 /// The result of reading a value.
@@ -25,7 +27,13 @@ pub type Result<T> = std::result::Result<T, Box<Fault>>;
 impl Fault {
     #[cold]
     pub(crate) fn new(message: impl Into<String>) -> Box<Self> {
-        Box::new(Self { message: message.into(), parts: Vec::new() })
+        Box::new(Self { message: message.into(), parts: Vec::new(), is_too_large: false })
+    }
+
+    /// Creates the error for a value for which the column has no room.
+    #[cold]
+    pub(crate) fn too_large(message: impl Into<String>) -> Box<Self> {
+        Box::new(Self { is_too_large: true, ..*Self::new(message) })
     }
 
     #[cold]

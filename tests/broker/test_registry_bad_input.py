@@ -6,13 +6,14 @@ import contextlib
 import decimal
 import json
 
+import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import klamm
-from klamm.errors import ArgumentError, DecodeError
+from klamm.errors import ArgumentError, DecodeError, DeserializationError
 from klamm.registry import (
     AvroDeserializer,
     AvroSerializer,
@@ -363,3 +364,32 @@ def test_a_file_with_what_the_text_cannot_hold_is_registered_as_a_descriptor(loc
     kind = message_factory.GetMessageClass(pool.FindMessageTypeByName("shop.X"))
     written = ProtobufSerializer(local).serialize(kind(a=1), "t")
     assert ProtobufDeserializer(local).deserialize(written, "t").a == 1
+
+
+MIB = pa.binary(1 << 20)
+
+
+@pytest.mark.parametrize("kind", ["avro", "json"])
+def test_a_small_record_that_needs_much_memory_costs_only_itself(kind):
+    """Each item of the records needs one byte in the record, and 1 MiB in the column."""
+    fixed = {"type": "fixed", "name": "F", "size": 1 << 20}
+    avro = json.dumps(fields(field("l", {"type": "array", "items": ["null", fixed]})))
+    text = json.dumps({"type": "object", "properties": {"l": {"type": "array", "items": {"type": "null"}}}})
+    with DevBroker(schema_registry=True) as broker, SchemaRegistry(broker.schema_registry.url) as registry:
+        schema_id = registry.register("t-value", Schema(*((avro, "AVRO") if kind == "avro" else (text, "JSON")))).id
+        records = []
+        for items in (0, 3, 900, 0):
+            if kind == "avro":
+                records.append(AvroSerializer(registry, avro).serialize({"l": [None] * items}, "t"))
+            else:
+                body = json.dumps({"l": [None] * items}).encode()
+                records.append(written("id", schema_id, None, None) + body)
+        with klamm.Producer(broker.bootstrap_servers) as producer:
+            producer.send_many("t", records, partition=0)
+        schema = avro if kind == "avro" else pa.schema([("l", pa.list_(MIB))])
+        options = {"value_format": kind, "registry": registry, "value_schema": schema, "columns": ["value"]}
+        found = klamm.read_table(broker.bootstrap_servers, "t", on_error="column", **options)
+        assert [row and len(row["l"]) for row in found["value"].to_pylist()] == [0, 3, None, 0]
+        assert "more than 512 MiB" in found["value_error"][2].as_py()
+        with pytest.raises(DeserializationError, match="t-0 at offset 2"):
+            klamm.read_table(broker.bootstrap_servers, "t", **options)
