@@ -179,7 +179,7 @@ def test_a_schema_of_a_writer_that_does_not_parse(dev_pair, topic, kind):
         schema_id = registry.register(f"{topic}-value", SCHEMAS[kind]).id
         newer = {"avro": AVRO.replace('"Order"', '"Order", "doc": "x"'), "protobuf": PROTO + "message Other {}"}[kind]
         broken_id = registry.register(f"{topic}-other", Schema(newer, SCHEMAS[kind].type)).id
-        dev._store._schemas[broken_id].text = BROKEN[kind]
+        dev._store._schemas[".", broken_id].text = BROKEN[kind]
         registry.clear_cache()
         good, value = framed(schema_id, GOOD[kind]), framed(broken_id, GOOD[kind])
         send(dev_pair[0].bootstrap_servers, topic, good, value)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from klamm.errors import ConfigError
-from klamm.registry.dev.store import TYPES, Rejected, Store
+from klamm.registry.dev.store import TYPES, Rejected, Store, canonical, context_of, qualified
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -227,7 +227,8 @@ class DevRegistry:
         """Return the HTTP status and the JSON object of the response to a request."""
         split = urlsplit(target)
         path = [unquote(part) for part in split.path.strip("/").split("/")]
-        query = {name: values[-1] for name, values in parse_qs(split.query).items()}
+        query = {name: values[-1] for name, values in parse_qs(split.query, keep_blank_values=True).items()}
+        path = _in_context(path, query)
         try:
             fields = json.loads(body) if body else {}
         except (ValueError, RecursionError):
@@ -255,6 +256,13 @@ class _Query:
     def text(self, name: str) -> str | None:
         return self._query.get(name) or None
 
+    def prefix(self) -> str | None:
+        """Return the prefix of subjects, or None for the subjects of all contexts."""
+        return self._query.get("subjectPrefix")
+
+    def pair(self) -> dict[str, str]:
+        return {self._query.get("key", ""): self._query.get("value", "")}
+
     def flag(self, name: str) -> bool:
         return self._query.get(name, "").lower() == "true"
 
@@ -267,16 +275,36 @@ class _Query:
         return items[max(offset, 0) :][: None if limit < 0 else limit]
 
 
-def _by_id(store: Store, query: _Query, schema_id: str) -> dict[str, Any]:
-    if not re.fullmatch(r"\d{1,18}", schema_id):
+def _in_context(path: list[str], query: dict[str, str]) -> list[str]:
+    """Return the path with canonical names of subjects.
+
+    The path `/contexts/.shop/subjects/orders` means the subject `:.shop:orders`.
+    """
+    context = "."
+    if path[0] == "contexts" and len(path) > 2:  # noqa: PLR2004 - two parts name the context
+        context, path = context_of(path[1] if path[1].startswith(":") else f":{path[1]}:"), path[2:]
+    at = 2 if path[0] == "compatibility" else 1
+    if path[0] in ("subjects", "config", "mode", "compatibility") and len(path) > at:
+        return [*path[:at], qualified(context, canonical(path[at])), *path[at + 1 :]]
+    name = "subject" if path[:2] == ["schemas", "ids"] else "subjectPrefix"
+    if context != "." and path[0] in ("schemas", "subjects"):
+        query[name] = qualified(context, query.get(name, ""))
+    return [*path, qualified(context, "")] if context != "." and path in (["config"], ["mode"]) else path
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"\d{1,18}", text):
         raise Rejected(404, "HTTP 404 Not Found")
-    return store.describe(int(schema_id), query.text("format"))
+    return int(text)
+
+
+def _by_id(store: Store, query: _Query, schema_id: str) -> dict[str, Any]:
+    number = _number(schema_id)
+    return store.describe(store.locate(number, query.text("subject")), number, query.text("format"))
 
 
 def _versions_of(store: Store, query: _Query, schema_id: str) -> list[dict[str, Any]]:
-    versions = store.versions_of(_by_id(store, query, schema_id)["id"], query.flag("deleted"))
-    subject = query.text("subject")
-    return query.page([item for item in versions if subject in (None, item["subject"])])
+    return query.page(store.versions_of(_number(schema_id), query.text("subject"), query.flag("deleted")))
 
 
 def _check(store: Store, query: _Query, body: Mapping[str, Any], subject: str, version: str | None) -> dict[str, Any]:
@@ -296,19 +324,24 @@ def _mode(store: Store, query: _Query, subject: str) -> dict[str, Any]:
 # of the path that match an asterisk.
 _ROUTES: dict[str, Callable[..., Any]] = {
     "GET ": lambda s, q, b: {},
-    "GET contexts": lambda s, q, b: ["."],
+    "GET contexts": lambda s, q, b: q.page(s.contexts()),
+    "GET schemas": lambda s, q, b: q.page(
+        s.all_versions(q.prefix(), q.flag("deleted"), q.flag("latestOnly")),
+    ),
     "GET schemas/types": lambda s, q, b: sorted(TYPES),
     "GET schemas/ids/*": lambda s, q, b, i: _by_id(s, q, i),
     "GET schemas/ids/*/schema": lambda s, q, b, i: json.loads(_by_id(s, q, i)["schema"]),
     "GET schemas/ids/*/versions": lambda s, q, b, i: _versions_of(s, q, i),
     "GET schemas/ids/*/subjects": lambda s, q, b, i: sorted({v["subject"] for v in _versions_of(s, q, i)}),
-    "GET schemas/guids/*": lambda s, q, b, g: s.describe(s.by_guid(g), q.text("format")),
-    "GET subjects": lambda s, q, b: q.page(
-        s.subjects(q.text("subjectPrefix") or "", q.flag("deleted"), q.flag("deletedOnly"))
-    ),
+    "GET schemas/guids/*": lambda s, q, b, g: s.describe(*s.by_guid(g)[0], q.text("format")),
+    "GET schemas/guids/*/ids": lambda s, q, b, g: [{"context": each[0], "id": each[1]} for each in s.by_guid(g)],
+    "GET subjects": lambda s, q, b: q.page(s.subjects(q.prefix(), q.flag("deleted"), q.flag("deletedOnly"))),
+    "GET subjects/*/metadata": lambda s, q, b, n: s.with_metadata(n, q.pair(), q.flag("deleted")),
     "POST subjects/*": lambda s, q, b, n: s.lookup(n, b, q.flag("normalize"), q.flag("deleted")),
     "DELETE subjects/*": lambda s, q, b, n: s.delete_subject(n, q.flag("permanent")),
-    "GET subjects/*/versions": lambda s, q, b, n: q.page([v.version for v in s.versions(n, q.flag("deleted"))]),
+    "GET subjects/*/versions": lambda s, q, b, n: q.page(
+        [v.version for v in s.versions(n, q.flag("deleted"), q.flag("deletedOnly"))]
+    ),
     "POST subjects/*/versions": lambda s, q, b, n: s.register(n, b, q.flag("normalize")),
     "GET subjects/*/versions/*": lambda s, q, b, n, v: s.version(n, v, q.text("format"), q.flag("deleted")),
     "GET subjects/*/versions/*/schema": lambda s, q, b, n, v: json.loads(
