@@ -34,6 +34,10 @@ class ValueFormat(TypedDict, total=False):
             Protobuf, `value_schema` can also be a generated class. By default, `send_arrow` derives the schema from the
             column.
         key_schema: Schema of the key column. `key_schema` accepts the same values as `value_schema`.
+        value_message: Name of the Protobuf message type, such as "shop.Order", if the schema has several. By default,
+            `send_arrow` writes the first message type of the schema, and a column that is read has the message type of
+            the first record.
+        key_message: Name of the Protobuf message type of the keys.
         flatten: Whether each field of a struct becomes a column of its own.
         on_error: What to do if klamm cannot decode a key or value. "raise" raises a `DeserializationError`, and "null"
             makes the field null. "column" makes the field null, and adds columns such as `value_error` and `value_raw`.
@@ -52,6 +56,8 @@ class ValueFormat(TypedDict, total=False):
     registry: SchemaRegistry | AsyncSchemaRegistry | str | Mapping[str, Any] | None
     value_schema: Any
     key_schema: Any
+    value_message: str | None
+    key_message: str | None
     flatten: bool
     on_error: Literal["raise", "null", "column"]
     on_new_fields: Literal["drop", "raise"]

@@ -46,6 +46,8 @@ def read_table(
     registry: SchemaRegistry | str | Mapping[str, Any] | None = None,
     value_schema: Any = None,
     key_schema: Any = None,
+    value_message: str | None = None,
+    key_message: str | None = None,
     flatten: bool = False,
     on_error: Literal["raise", "null", "column"] = "raise",
     on_new_fields: Literal["drop", "raise"] = "drop",
@@ -77,6 +79,8 @@ def read_table(
         value_schema: Schema of the value column: "latest" (the default), the number of a version, or a schema.
             docs/registry.md describes the schemas.
         key_schema: Schema of the key column. `key_schema` accepts the same values as `value_schema`.
+        value_message: Name of the Protobuf message type, such as "shop.Order". By default, the first record decides.
+        key_message: Name of the Protobuf message type of the keys.
         flatten: Whether each field of a struct becomes a column of its own.
         on_error: What to do if klamm cannot decode a key or value. "raise" raises a `DeserializationError`, and "null"
             makes the field null. "column" makes the field null, and adds columns such as `value_error` and `value_raw`.
@@ -109,6 +113,8 @@ def read_table(
         "registry": registry,
         "value_schema": value_schema,
         "key_schema": key_schema,
+        "value_message": value_message,
+        "key_message": key_message,
         "flatten": flatten,
         "on_error": on_error,
         "on_new_fields": on_new_fields,

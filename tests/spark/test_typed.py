@@ -336,3 +336,16 @@ def test_fields_with_the_names_of_columns_are_read_and_filtered_as_fields(dev, t
         assert alone.columns == [*COLLIDING, "value_is_null"]
         assert sorted(row.OFFSET for row in alone.collect()) == [3, 103]
         assert [row.Key for row in alone.where("OFFSET = 103 and Partition = 102").collect()] == [100]
+
+
+def test_an_option_names_the_protobuf_message(kafka, registry, topic):
+    text = 'syntax = "proto3"; package shop; message Money { int64 cents = 1; } message Order { string customer = 1; }'
+    chosen = {"value.format": "protobuf", "value.message": "shop.Order"}
+    frame = kafka.spark.createDataFrame([("anna",)], "customer string")
+    url = {"schema.registry.url": registry._settings.urls[0]}
+    kafka.write(frame, topic=topic, **{"value.schema": text, **chosen, **url})
+    assert registry.get_version(f"{topic}-value").schema.text.count("message") == 2
+    found = kafka.read(**options(registry, topic, flatten="true", **chosen))
+    assert [row.customer for row in found.collect()] == ["anna"]
+    with pytest.raises(ConfigError, match=r"value\.message"):
+        read_options({**options(registry, topic), "kafka.bootstrap.servers": kafka.bootstrap, "value.message": "Order"})

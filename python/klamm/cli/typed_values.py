@@ -69,6 +69,13 @@ def add_writing(parser: argparse.ArgumentParser) -> None:
         metavar="FILE|latest",
         help="schema of the key: a file, or latest for the latest schema of the subject TOPIC-key",
     )
+    for field, option in zip(FIELDS, ("--key-message", "--message"), strict=True):
+        parser.add_argument(
+            option,
+            dest=f"{field}_message",
+            metavar="NAME",
+            help=f"name of the Protobuf message type of the {field}, such as shop.Order (default: the first of the schema)",
+        )
     add_registry(parser, required=False)
 
 
@@ -254,6 +261,7 @@ class _Encoder:
         text = (
             self._registry.get_version(f"{args.topic}-{field}").schema if is_latest else read_schema(schema, kind, [])
         )
+        self._message = getattr(args, f"{field}_message")
         self._serializer = self._made(kind, text, is_latest)
 
     def _made(self, kind: str, schema: Any, is_latest: bool) -> Any:
@@ -278,7 +286,7 @@ class _Encoder:
         from klamm.cli.typed_formats import message_of
         from klamm.registry.protobuf import parse_schema
 
-        message = message_factory.GetMessageClass(parse_schema(schema, references).message((0,)))
+        message = message_factory.GetMessageClass(parse_schema(schema, references).chosen(self._message))
         self._convert = partial(message_of, message)
         return registry.ProtobufSerializer(self._registry, message, **options)  # type: ignore[arg-type]
 

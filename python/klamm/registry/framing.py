@@ -189,3 +189,11 @@ def _read_varint(source: bytes, at: int) -> tuple[int, int]:
                 raise SchemaError("the framing has a negative message index")
             return value >> 1, at
     raise SchemaError("the framing has a message index that is too large")
+
+
+def indexes_of(message: Any) -> tuple[int, ...]:
+    """Return the position of a message type in its file: the index at each level of nesting."""
+    if message.containing_type is not None:
+        siblings = list(message.containing_type.nested_types)
+        return (*indexes_of(message.containing_type), siblings.index(message))
+    return (list(message.file.message_types_by_name.values()).index(message),)

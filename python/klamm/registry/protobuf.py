@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from klamm.errors import ArgumentError
 from klamm.registry.convert import to_plain
 from klamm.registry.errors import SchemaError
-from klamm.registry.framing import written
+from klamm.registry.framing import indexes_of, written
 from klamm.registry.known_protos import is_known
 from klamm.registry.messages import Compiler
 from klamm.registry.pools import pool_of
@@ -66,20 +66,32 @@ class Parsed(NamedTuple):
         return found
 
     def named(self, name: str) -> Any:
-        """Return the descriptor of the message type that the file itself declares under a full name.
+        """Return the descriptor of the message type that the file itself declares.
+
+        Args:
+            name: Full name of the message type, or its name inside the package of the file.
 
         Raises:
             SchemaError: The file does not declare the message type.
         """
-        try:
-            found = self.pool.FindMessageTypeByName(name)
-        except KeyError:
-            found = None
-        if found is None or found.file.name != self.file.name:
-            raise SchemaError(
-                f"the Protobuf schema has no message {name}", hint="register the schema of the message in this subject"
-            )
-        return found
+        for full_name in (name, f"{self.file.package}.{name}"):
+            try:
+                found = self.pool.FindMessageTypeByName(full_name)
+            except KeyError:
+                continue
+            if found.file.name == self.file.name:
+                return found
+        raise SchemaError(
+            f"the Protobuf schema has no message {name}", hint="register the schema of the message in this subject"
+        )
+
+    def chosen(self, name: str | None) -> Any:
+        """Return the descriptor of the message type with this name, or of the first one if the name is None.
+
+        Raises:
+            SchemaError: The file does not declare the message type.
+        """
+        return self.message((0,)) if name is None else self.named(name)
 
     def wanted(self, indexes: tuple[int, ...], name: str | None) -> Any:
         """Return the descriptor of the message type whose position a record stores.
@@ -125,14 +137,6 @@ def parse_schema(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
         return Parsed(pool.FindFileByName(_FILE), pool, {})
     except (KeyError, TypeError, ValueError) as error:
         raise SchemaError(f"the Protobuf schema is invalid: {error}") from None
-
-
-def _indexes(message: Any) -> tuple[int, ...]:
-    """Return the position of a message type in its file: the index at each level of nesting."""
-    if message.containing_type is not None:
-        siblings = list(message.containing_type.nested_types)
-        return (*_indexes(message.containing_type), siblings.index(message))
-    return (list(message.file.message_types_by_name.values()).index(message),)
 
 
 def _text(file: Any) -> str:
@@ -263,7 +267,7 @@ class ProtobufSerializer(BaseSerializer[T]):
             except SchemaError as error:
                 error.schema_id, error.subject = registered.id, registered.subject
                 raise
-        return written(self._framing, registered.id, registered.guid, _indexes(message))
+        return written(self._framing, registered.id, registered.guid, indexes_of(message))
 
     def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
         return parse_schema(schema, references)

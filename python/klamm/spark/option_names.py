@@ -38,6 +38,8 @@ OPTIONS = {
         "key.format",
         "value.schema",
         "key.schema",
+        "value.message",
+        "key.message",
         "flatten",
         "onError",
         "onNewFields",
@@ -49,17 +51,8 @@ OPTIONS = {
 
 # Options for columns whose types come from a schema registry. Options of the registry client have the prefix REGISTRY.
 TYPED = frozenset(
-    {
-        "value.format",
-        "key.format",
-        "value.schema",
-        "key.schema",
-        "flatten",
-        "onerror",
-        "onnewfields",
-        "record.columns",
-        "auto.register.schemas",
-    }
+    {"value.format", "key.format", "value.schema", "key.schema", "value.message", "key.message"}
+    | {"flatten", "onerror", "onnewfields", "record.columns", "auto.register.schemas"}
 )
 REGISTRY = "schema.registry."
 

@@ -42,6 +42,8 @@ class TypedOptions:
     formats: Mapping[str, str]
     """Format by field. The fields are "key", "value" or both."""
     schemas: Mapping[str, str | int | ReaderSchema]
+    messages: Mapping[str, str]
+    """Names of Protobuf message types by field."""
     flatten: bool
     on_error: str
     on_new_fields: str
@@ -64,6 +66,7 @@ class TypedOptions:
         for field, kind in self.formats.items():
             options[f"{field}_format"] = kind
             options[f"{field}_schema"] = self.schemas.get(field)
+            options[f"{field}_message"] = self.messages.get(field)
         return options  # type: ignore[no-any-return]
 
     def columns(self, names: list[str] | None, *, appends_offset: bool = False) -> TypedColumns:
@@ -127,6 +130,7 @@ def typed_options(  # noqa: C901
         registry=registry,
         formats=formats,
         schemas=schemas,
+        messages=_messages(given, formats),
         flatten=boolean(given, "flatten", False),
         on_error=on_error,
         on_new_fields=on_new_fields,
@@ -136,6 +140,15 @@ def typed_options(  # noqa: C901
         else None,
         auto_register=boolean(given, "auto.register.schemas", True),
     )
+
+
+def _messages(given: Settings, formats: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of Protobuf message types by field."""
+    found = {field: given[name].strip() for field in ("key", "value") if (name := f"{field}.message") in given}
+    for field in found:
+        if formats.get(field) != "protobuf":
+            raise ConfigError(f"option '{field}.message' is only for the format protobuf", hint="leave it out")
+    return found
 
 
 def _check_shown(registry: Settings) -> None:

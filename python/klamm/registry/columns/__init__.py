@@ -101,6 +101,7 @@ class TypedColumns:
                 raise ConfigError(f"{field}_schema needs {field}_format", hint=f"allowed: {', '.join(FORMATS)}")
             if kind is not None and field in self._names:
                 column = _Column(field, kind, schema, self.registry, strategy, id_bytes)  # type: ignore[arg-type]
+                column.set_message(options.get(f"{field}_message"))
                 if on_new == "raise":
                     column.refuse_new_fields()
                 self._specs[field] = column
@@ -348,6 +349,7 @@ class _Column:
         self._failed: dict[bytes, KafkaError] = {}
         self._versions = dict(versions)
         self._refuses_new_fields = False
+        self._message_name: str | None = None
         self.field = pa.field(name, pa.null())
         if isinstance(schema, (pa.Schema, pa.DataType)) and kind != "json":
             raise ConfigError(
@@ -355,6 +357,10 @@ class _Column:
             )
         if schema == "infer" and kind != "json":
             raise ConfigError(f"{name}_schema='infer' is only for JSON", hint="use 'latest'")
+
+    def set_message(self, name: Any) -> None:
+        """Set the name of the Protobuf message type. By default, the first record decides."""
+        self._message_name = checked_message(name, self.name, self._kind)
 
     def refuse_new_fields(self) -> None:
         """From now on, decoding a record fails if the writer's schema has a field that the column lacks."""
@@ -563,8 +569,8 @@ class _Column:
         from klamm.registry.protobuf import parse_schema
 
         file = parse_schema(schema, references)
-        if prefix is None or not self._needs_topics():
-            return self._message_reader(file.message((0,)))
+        if prefix is None or not self._needs_topics() or self._message_name is not None:
+            return self._message_reader(file.chosen(self._message_name))
         name = await self._record_name(prefix)
         try:
             return self._message_reader(file.pool.FindMessageTypeByName(name))
@@ -685,6 +691,13 @@ class _Column:
         assert self._registry is not None  # noqa: S101 - only framed columns have registered schemas
         versions = await self._registry._versions_of(registered.id)  # noqa: SLF001
         return any(version <= self._versions.get(subject, 0) for subject, version in versions)
+
+
+def checked_message(name: Any, field: Field, kind: str) -> str | None:
+    """Return the name of a Protobuf message type that an option of a column names."""
+    if name is not None and kind != "protobuf":
+        raise ConfigError(f"{field}_message is only for Protobuf", hint="leave it out")
+    return None if name is None else str(name)
 
 
 def _avro(schema: Schema, references: Mapping[str, Schema]) -> Any:

@@ -15,12 +15,12 @@ import pyarrow as pa
 from klamm._klamm import encode_column
 from klamm.errors import ArgumentError, ConfigError
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
-from klamm.registry.columns import FORMATS
+from klamm.registry.columns import FORMATS, checked_message
 from klamm.registry.columns.avro import Avro, check_depth, encoded, kind_of, logical_of
 from klamm.registry.columns.derive import derived
 from klamm.registry.columns.layout import IS_NULL, layout
 from klamm.registry.errors import SchemaError
-from klamm.registry.framing import HEADERS, written
+from klamm.registry.framing import HEADERS, indexes_of, written
 from klamm.registry.rules import check_rules
 from klamm.registry.schema import Schema
 from klamm.registry.subjects import check_strategy, context_of, lookup_subject, subject_of
@@ -211,9 +211,13 @@ class _Encoder:
         self._schema_id: int | None = None
         self._prefix, self._plan = b"", ""
         self._steps: list[pa.DataType] = []
+        # By default, the first message type of a Protobuf schema is used.
+        self._message = checked_message(options.get(f"{name}_message"), name, kind)
 
     async def prepare(self, kind: pa.DataType) -> None:
         given = self._given
+        if isinstance(given, type):
+            given = await self._schema_of(given)
         is_registered = given == "latest" or isinstance(given, int)
         if given is None:
             given = derived(self._kind, kind, f"{self._topic}_{self.name}")
@@ -243,9 +247,9 @@ class _Encoder:
             )
         references = await self._registry._resolve(schema, context_of(subject))  # noqa: SLF001
         self._schema_id = registered.id
-        indexes = (0,) if self._kind == "protobuf" else None
-        self._prefix = written("id", registered.id, None, indexes)
-        self._steps, plan = _planned(self._kind, schema, references, kind)
+        message = self._message_of(schema, references) if self._kind == "protobuf" else None
+        self._prefix = written("id", registered.id, None, message and indexes_of(message))
+        self._steps, plan = _planned(self._kind, schema, references, kind, message)
         self._plan = json.dumps([self._kind, plan])
 
     async def _record_name(self, schema: Schema) -> str | None:
@@ -258,9 +262,24 @@ class _Encoder:
         if self._kind == "json":
             title = json.loads(schema.text).get("title")
             return title if isinstance(title, str) else None
+        return str(self._message_of(schema, references).full_name)
+
+    async def _schema_of(self, message: Any) -> Schema:
+        """Register the files that the file of a message class imports. Return the schema of its own file."""
+        from klamm.registry.protobuf import ProtobufSerializer
+
+        if self._kind != "protobuf":
+            raise ConfigError(f"{self.name}_schema can be a message class only for Protobuf", hint="pass a Schema")
+        serializer = ProtobufSerializer(self._registry, message, auto_register_schemas=self._registers)
+        schema, name = await serializer._own_schema(message.DESCRIPTOR, None, None)  # noqa: SLF001
+        assert schema is not None  # noqa: S101 - the serializer does not use the latest version
+        self._message = self._message or name
+        return schema
+
+    def _message_of(self, schema: Schema, references: Any) -> Any:
         from klamm.registry.protobuf import parse_schema
 
-        return str(parse_schema(schema, references).message((0,)).full_name)
+        return parse_schema(schema, references).chosen(self._message)
 
     def encode(self, column: Any) -> pa.Array:
         try:
@@ -281,7 +300,9 @@ class _Encoder:
         return pa.array(done)
 
 
-def _planned(kind: str, schema: Schema, references: Any, column: pa.DataType) -> tuple[list[pa.DataType], list[Any]]:
+def _planned(
+    kind: str, schema: Schema, references: Any, column: pa.DataType, message: Any
+) -> tuple[list[pa.DataType], list[Any]]:
     """Return the types for the first and the second cast of a column, and the plan for encoding the column."""
     if kind == "avro":
         from klamm.registry.avro import parse
@@ -293,9 +314,7 @@ def _planned(kind: str, schema: Schema, references: Any, column: pa.DataType) ->
     elif kind == "json":
         typed, plain, plan = _json(column, "")
     else:
-        from klamm.registry.protobuf import parse_schema
-
-        typed, plain, plan = _message(parse_schema(schema, references).message((0,)), column, "", ())
+        typed, plain, plan = _message(message, column, "", ())
     return [typed, plain], plan
 
 
