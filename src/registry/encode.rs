@@ -310,11 +310,13 @@ fn json(node: &Node<'_>, row: usize, out: &mut Vec<u8>) -> Result<()> {
         Values::Null => out.extend_from_slice(b"null"),
         Values::Bool(array) => out.extend_from_slice(if array.value(row) { b"true" } else { b"false" }),
         Values::I32(values) => match node.op {
-            Op::Date => put_text(&super::text::show_date(i64::from(value(values, row))), out),
+            Op::Date => put_date(&super::text::show_date(i64::from(value(values, row))), out)?,
             _ => put_number(value(values, row), out),
         },
         Values::I64(values) => match node.op {
-            Op::Time(unit, has_zone) => put_text(&super::text::show_timestamp(value(values, row), unit, has_zone), out),
+            Op::Time(unit, has_zone) => {
+                put_date(&super::text::show_timestamp(value(values, row), unit, has_zone), out)?
+            }
             _ => put_number(value(values, row), out),
         },
         Values::U32(values) => put_number(value(values, row), out),
@@ -372,6 +374,15 @@ fn json(node: &Node<'_>, row: usize, out: &mut Vec<u8>) -> Result<()> {
 fn put_text(text: &str, out: &mut Vec<u8>) {
     // Writing to a Vec cannot fail.
     _ = serde_json::to_writer(out, text);
+}
+
+/// Writes a date or timestamp as text, whose form has four digits for the year.
+fn put_date(text: &str, out: &mut Vec<u8>) -> Result<()> {
+    if text.as_bytes().get(4) != Some(&b'-') || text.starts_with('-') {
+        return Err(Fault::new(format!("the year of {text} is not between 0 and 9999")));
+    }
+    put_text(text, out);
+    Ok(())
 }
 
 fn put_number(number: impl std::fmt::Display, out: &mut Vec<u8>) {
@@ -435,9 +446,10 @@ fn field(node: &Node<'_>, row: usize, number: u32, out: &mut Vec<u8>) -> Result<
             for at in start..end {
                 entry.clear();
                 field(keys, at, 1, &mut entry)?;
-                if !items.is_null(at) {
-                    field(items, at, 2, &mut entry)?;
+                if items.is_null(at) {
+                    return Err(Fault::new("a value of a map is null, which Protobuf does not allow"));
                 }
+                field(items, at, 2, &mut entry)?;
                 put_delimited(number, &entry, out);
             }
             Ok(())
@@ -469,10 +481,15 @@ fn scalar(node: &Node<'_>, row: usize, number: u32, out: &mut Vec<u8>) -> Result
         }
         _ => return Err(Fault::new("the plan does not fit the column")),
     };
-    if kind == "time" {
+    if matches!(kind, "timestamp" | "duration") {
         let Values::I64(values) = &node.values else { return Err(Fault::new("a time has to be an integer")) };
         let micros = value(values, row);
-        let (seconds, nanoseconds) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000) * 1000);
+        // The parts of a duration have one sign, and the nanoseconds of a timestamp count forward.
+        let (seconds, rest) = match kind {
+            "duration" => (micros / 1_000_000, micros % 1_000_000),
+            _ => (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000)),
+        };
+        let nanoseconds = rest * 1000;
         let mut inner = Vec::new();
         for (at, part) in [(1, seconds), (2, nanoseconds)] {
             if part != 0 {

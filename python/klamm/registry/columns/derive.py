@@ -51,6 +51,13 @@ def _identifier(name: str) -> str:
     return found if re.match(r"[A-Za-z_]", found) else f"_{found}"
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether the values of a type are strings."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
 def _named(name: str, path: str) -> str:
     if _identifier(name) != name:
         raise SchemaError(f"the name {name!r} of a field is not allowed", path=path, hint="rename the column")
@@ -95,7 +102,7 @@ class _Avro:
             return {"type": "record", "name": record, "fields": fields}
         if types.is_list(column) or types.is_large_list(column) or types.is_fixed_size_list(column):
             return {"type": "array", "items": self._nullable(column.value_field, f"{name}_item")}
-        if types.is_map(column):
+        if types.is_map(column) and is_text(column.key_type):
             return {"type": "map", "values": self._nullable(column.item_field, f"{name}_value")}
         if types.is_null(column):
             return "null"
@@ -105,9 +112,9 @@ class _Avro:
             return "long" if column.bit_width > 32 or types.is_uint32(column) else "int"  # noqa: PLR2004
         if types.is_floating(column):
             return "double" if types.is_float64(column) else "float"
-        if types.is_string(column) or types.is_large_string(column) or types.is_string_view(column):
+        if is_text(column):
             return "string"
-        if types.is_decimal(column):
+        if types.is_decimal(column) and column.scale >= 0:
             return {"type": "bytes", "logicalType": "decimal", "precision": column.precision, "scale": column.scale}
         if types.is_fixed_size_binary(column):
             return {"type": "fixed", "name": self._names.free(name), "size": column.byte_width}
@@ -137,11 +144,11 @@ def _json(column: pa.DataType) -> dict[str, Any]:  # noqa: C901, PLR0911
     types = pa.types
     if types.is_dictionary(column):
         return _json(column.value_type)
-    if types.is_struct(column):
+    if types.is_struct(column) and column.num_fields:
         return {"type": "object", "properties": {f.name: _json_field(f) for f in column}}
     if types.is_list(column) or types.is_large_list(column) or types.is_fixed_size_list(column):
         return {"type": "array", "items": _json_field(column.value_field)}
-    if types.is_map(column):
+    if types.is_map(column) and is_text(column.key_type):
         return {"type": "object", "additionalProperties": _json_field(column.item_field)}
     if types.is_null(column):
         return {"type": "null"}
@@ -158,7 +165,7 @@ def _json(column: pa.DataType) -> dict[str, Any]:  # noqa: C901, PLR0911
         return {"type": "string", "format": "date-time"} if column.tz else {"type": "string"}
     if types.is_binary(column) or types.is_large_binary(column) or types.is_fixed_size_binary(column):
         return {"type": "string", "contentEncoding": "base64"}
-    if types.is_string(column) or types.is_large_string(column) or types.is_string_view(column):
+    if is_text(column):
         return {"type": "string"}
     raise _none(column, "JSON Schema")
 
@@ -177,6 +184,8 @@ def _message(column: pa.DataType, name: str, indent: str) -> str:
         kind, repeated = field.type, ""
         types = pa.types
         if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+            if types.is_map(kind.value_type):
+                raise _none(kind, "Protobuf")
             kind, repeated = kind.value_type, "repeated "
         kind = kind.value_type if types.is_dictionary(kind) else kind
         item = kind.item_type if types.is_map(kind) else kind
@@ -186,6 +195,8 @@ def _message(column: pa.DataType, name: str, indent: str) -> str:
             if types.is_struct(item):
                 lines.append(_message(item, nested, inner))
             value = nested if types.is_struct(item) else _scalar(item)
+            if not (types.is_integer(kind.key_type) or types.is_boolean(kind.key_type) or is_text(kind.key_type)):
+                raise _none(kind, "Protobuf")
             text = f"map<{_scalar(kind.key_type)}, {value}>"
         elif types.is_struct(kind):
             lines.append(_message(kind, nested, inner))
@@ -220,7 +231,7 @@ def _scalar(kind: pa.DataType) -> str:  # noqa: PLR0911
         return "double" if types.is_float64(kind) else "float"
     if types.is_boolean(kind):
         return "bool"
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if is_text(kind):
         return "string"
     if (
         types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)

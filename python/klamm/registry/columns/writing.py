@@ -17,7 +17,7 @@ from klamm.errors import ArgumentError, ConfigError
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
 from klamm.registry.columns import FORMATS, checked_message
 from klamm.registry.columns.avro import Avro, check_depth, encoded, kind_of, logical_of
-from klamm.registry.columns.derive import derived
+from klamm.registry.columns.derive import derived, is_text
 from klamm.registry.columns.layout import IS_NULL, layout
 from klamm.registry.errors import SchemaError
 from klamm.registry.framing import HEADERS, indexes_of, written
@@ -135,7 +135,7 @@ class TypedRows:
         import pyarrow.compute as pc  # takes 0.1 s to import
 
         column = batch.column(self._layout.parts["topic"])
-        if not _is_text(column.type):
+        if not is_text(column.type):
             raise ArgumentError("column `topic` has to be utf8", hint="cast the column")
         topics = column.cast(pa.string())
         if topics.null_count:
@@ -345,8 +345,8 @@ class _Avro:
             typed, plain, plan = self.node(schema["items"], column.value_type, f"{path}[]", inner)
             return pa.list_(typed), pa.list_(plain), [["plain"], [plan]]
         if kind == "map":
-            if not pa.types.is_map(column):
-                raise unfit(column, "map", path)
+            if not pa.types.is_map(column) or not is_text(column.key_type):
+                raise unfit(column, "map, which has strings as keys", path)
             typed, plain, plan = self.node(schema["values"], column.item_type, f"{path}[]", inner)
             return pa.map_(pa.string(), typed), pa.map_(pa.string(), plain), [["plain"], [[["plain"]], plan]]
         target = self._avro._type(schema, path, outer)  # noqa: SLF001
@@ -428,12 +428,6 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        return _is_text(kind.value_type)
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
 def _is_binary(kind: pa.DataType) -> bool:
     types = pa.types
     return bool(
@@ -447,6 +441,8 @@ def _is_binary(kind: pa.DataType) -> bool:
 def _fits(column: pa.DataType, target: pa.DataType) -> bool:  # noqa: PLR0911
     """Return whether the type of a column can be cast to the target type. The cast still checks each value."""
     types = pa.types
+    if types.is_dictionary(column):
+        return _fits(column.value_type, target)
     if types.is_null(column):
         return True
     if types.is_decimal(target):
@@ -456,9 +452,9 @@ def _fits(column: pa.DataType, target: pa.DataType) -> bool:  # noqa: PLR0911
     if types.is_floating(target):
         return bool(types.is_floating(column) or types.is_integer(column))
     if types.is_string(target):
-        return _is_text(column)
+        return is_text(column)
     if types.is_binary(target) or types.is_fixed_size_binary(target):
-        return _is_binary(column) or (types.is_binary(target) and _is_text(column))
+        return _is_binary(column) or (types.is_binary(target) and is_text(column))
     for check in (types.is_boolean, types.is_date, types.is_time, types.is_timestamp, types.is_duration):
         if check(target):
             return bool(check(column))
@@ -492,7 +488,7 @@ def _json(column: pa.DataType, path: str) -> _Node:  # noqa: C901, PLR0912
         one, two, plan = _json(column.value_type, f"{path}[]")
         return pa.list_(one), pa.list_(two), [["plain"], [plan]]
     if types.is_map(column):
-        if not _is_text(column.key_type):
+        if not is_text(column.key_type):
             raise unfit(column, "a JSON object, which has strings as keys", path)
         one, two, plan = _json(column.item_type, f"{path}[]")
         return pa.map_(pa.string(), one), pa.map_(pa.string(), two), [["plain"], [[["plain"]], plan]]
@@ -514,7 +510,7 @@ def _json(column: pa.DataType, path: str) -> _Node:  # noqa: C901, PLR0912
         target = pa.uint64() if types.is_uint64(column) else pa.int64()
     elif types.is_float16(column):
         target = pa.float32()
-    elif _is_text(column):
+    elif is_text(column):
         target = pa.string()
     elif _is_binary(column):
         target = pa.binary()
@@ -579,14 +575,14 @@ def _field(field: Any, column: pa.DataType, path: str, outer: tuple[str, ...], *
             target = TIMES[name]
             if not _fits(column, target):
                 raise unfit(column, name, path)
-            return target, pa.int64(), [["field", "time", True]]
+            return target, pa.int64(), [["field", "duration" if pa.types.is_duration(target) else "timestamp", True]]
         if name in WRAPPERS:
             raise SchemaError(
                 f"a column cannot be written as {name}", path=path.removeprefix("."), hint="use a scalar field"
             )
         return _message(field.message_type, column, path, outer)
     if field.enum_type is not None:
-        if not _is_text(column):
+        if not is_text(column):
             raise unfit(column, "an enum", path)
         values = [[value.name, value.number] for value in field.enum_type.values]
         return pa.string(), pa.string(), [["numbers", values, always]]
