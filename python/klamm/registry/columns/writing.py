@@ -215,30 +215,23 @@ class _Encoder:
         self._message = checked_message(options.get(f"{name}_message"), name, kind)
 
     async def prepare(self, kind: pa.DataType) -> None:
-        given = self._given
-        if isinstance(given, type):
-            given = await self._schema_of(given)
-        is_registered = given == "latest" or isinstance(given, int)
-        if given is None:
-            given = derived(self._kind, kind, f"{self._topic}_{self.name}")
-        elif isinstance(given, str) and not is_registered:
-            given = Schema(given, FORMATS[self._kind])  # type: ignore[arg-type]
-        if isinstance(given, Schema) and given.type != FORMATS[self._kind]:
-            raise ConfigError(f"{self.name}_schema is of type {given.type}, not {FORMATS[self._kind]}")
+        given = await self._own_schema(kind)
+        is_registered = not isinstance(given, Schema)
         name = None
         if self._strategy != "TOPIC":
             if is_registered:
                 raise ConfigError(f"the subject of {given!r} is not known with this strategy", hint="pass the schema")
             name = await self._record_name(given)
         subject = subject_of(self._strategy, self._topic, self.name, name)
-        if isinstance(given, Schema):
-            check_rules(self._registry, given, "write")
         if is_registered:
             registered = await self._registry._get_version(subject, given)  # noqa: SLF001
-        elif self._registers:
-            registered = await self._registry._register(subject, given, False)  # noqa: SLF001
         else:
-            registered = await self._registry._lookup(subject, given, False, False)  # noqa: SLF001
+            check_rules(self._registry, given, "write")
+            registered = await (
+                self._registry._register(subject, given, False)  # noqa: SLF001
+                if self._registers
+                else self._registry._lookup(subject, given, False, False)  # noqa: SLF001
+            )
         check_rules(self._registry, registered.schema, "write", registered.id)
         schema = registered.schema if is_registered else given
         if schema.type != FORMATS[self._kind]:
@@ -251,6 +244,21 @@ class _Encoder:
         self._prefix = written("id", registered.id, None, message and indexes_of(message))
         self._steps, plan = _planned(self._kind, schema, references, kind, message)
         self._plan = json.dumps([self._kind, plan])
+
+    async def _own_schema(self, kind: pa.DataType) -> Any:
+        """Return the schema to register for a column of this type, or a version of the subject."""
+        given = self._given
+        if given == "latest" or isinstance(given, int):
+            return given
+        if isinstance(given, type):
+            given = await self._schema_of(given)
+        elif given is None:
+            given = derived(self._kind, kind, f"{self._topic}_{self.name}")
+        elif isinstance(given, str):
+            given = Schema(given, FORMATS[self._kind])  # type: ignore[arg-type]
+        if given.type != FORMATS[self._kind]:
+            raise ConfigError(f"{self.name}_schema is of type {given.type}, not {FORMATS[self._kind]}")
+        return given
 
     async def _record_name(self, schema: Schema) -> str | None:
         subject = lookup_subject(self._strategy, self._topic, self.name)
