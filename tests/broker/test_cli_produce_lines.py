@@ -106,3 +106,29 @@ def test_printed_records_with_schemas_can_be_sent_again(cluster, produce, topic,
     assert produce(f"{topic}-c", b'{"n": 1}\n', *TYPED, *keys, "--key", '"k"') == (0, "", 1)
     assert main(["consume", f"{topic}-c", "--exit", "-f", "%k", "--key-format", "json", *connection]) == 0
     assert capfd.readouterr().out == '"k"'
+
+
+@pytest.mark.parametrize(("name", "content", "kind", "why"), [
+    ("s.avsc", b'{"type": "record"', "avro", "s.avsc: the Avro schema is not JSON: "),
+    ("s.avsc", b'{"type": "record", "name": "R", "fields": [{"name": "n", "type": "lnog"}]}', "avro", "s.avsc: the Avro schema"),
+    ("s.json", b'{"type": "objct"}', "json", "s.json: the JSON Schema is invalid"),
+    ("s.proto", b"message {", "protobuf", "s.proto: cannot parse the Protobuf schema"),
+    ("s.bin", b"\xff\xfe", "avro", "s.bin: the file is not UTF-8 text"),
+    ("latest", b"", "avro", "schemas register {topic}-value FILE"),
+])  # fmt: skip
+def test_a_schema_that_cannot_be_used_is_named(produce, topic, tmp_path, name, content, kind, why):  # noqa: PLR0917
+    (tmp_path / name).write_bytes(content)
+    schema = "latest" if name == "latest" else str(tmp_path / name)
+    code, errors, count = produce(topic, b"{}\n", "--value", kind, "--schema", schema)
+    assert (code, count, why.format(topic=topic) in errors) == (1, 0, True), errors
+    assert errors.count("klamm: ") == 1
+
+
+def test_a_schema_of_another_type_and_a_missing_subject_have_hints(cluster, produce, topic, capfd):
+    assert produce(topic, b'{"n": 1}\n', *TYPED)[0] == 0
+    _, errors, _ = produce(topic, b'{"n": 1}\n', "--value", "json", "--schema", "latest")
+    assert "hint: pass --value avro" in errors
+    assert main(["schemas", "get", f"{topic}-x", "--registry", cluster.schema_registry.url]) == 1
+    assert "klamm schemas list" in capfd.readouterr().err
+    assert main(["consume", topic, "--skip-errors", "-b", cluster.bootstrap_servers]) == 2
+    assert "--skip-errors needs --value" in capfd.readouterr().err

@@ -140,10 +140,12 @@ _COMPLEX = ("record", "error", "enum", "fixed", "array", "map")
 
 
 def _loaded(text: str) -> Any:
+    if text.strip() in _PRIMITIVES:
+        return text.strip()
     try:
         return json.loads(text)
-    except ValueError:
-        return text.strip()  # the name of a primitive type
+    except ValueError as error:
+        raise SchemaError(f"the Avro schema is not JSON: {error}") from None
 
 
 def _full_name(name: str, namespace: str) -> str:

@@ -215,7 +215,7 @@ class Place:
                 batch = parse([line])
             except (CommandError, DecodeError) as error:
                 where = ", ".join([*self._path, f"line {self._line}"] if self._delimiter else self._path)
-                hints = [str(hint) for hint in (getattr(error, "hint", None), self._hint) if hint]
+                hints = [str(hint) for hint in (getattr(error, "hint", None), self._line > 1 and self._hint) if hint]
                 raise CommandError(
                     f"{where}: {describe(error)}" if where else describe(error), "; ".join(hints) or None
                 ) from error

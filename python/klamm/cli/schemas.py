@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,8 @@ from klamm.cli.options import add_confirmation, add_json, add_repeated, pair
 from klamm.cli.output import CommandError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from klamm.cli.options import Commands
     from klamm.cli.output import Output
     from klamm.registry import Reference, RegisteredSchema, Schema, SchemaRegistry
@@ -123,7 +126,10 @@ def read_schema(path: str, kind: str | None, references: list[Reference]) -> Sch
     """
     from klamm.registry import Schema
 
-    text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise CommandError(f"{path}: the file is not UTF-8 text", "pass a file with the text of a schema") from None
     fetched = _fetched(text)
     if fetched is not None:
         return fetched
@@ -272,4 +278,16 @@ def _add_schema(part: argparse.ArgumentParser) -> None:
 def _add_common(part: argparse.ArgumentParser, run: Any, json_text: str) -> None:
     add_registry(part, required=True)
     add_json(part, json_text)
-    part.set_defaults(run=run)
+    part.set_defaults(run=partial(_run, run))
+
+
+def _run(action: Callable[[argparse.Namespace, Output], int], args: argparse.Namespace, output: Output) -> int:
+    from klamm.registry import SchemaNotFoundError
+
+    try:
+        return action(args, output)
+    except SchemaNotFoundError as error:
+        error.hint = (
+            error.hint or "`klamm schemas list` prints the subjects, and `klamm schemas list SUBJECT` the versions"
+        )
+        raise

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import klamm
 from klamm.cli.json_text import dumps, loads
-from klamm.cli.output import CommandError, describe
+from klamm.cli.output import CommandError, UsageError, describe
 from klamm.cli.record_format import record_fields, render_json
 from klamm.cli.records_in import Batch
 from klamm.cli.schemas import TYPES, add_registry, opened, read_schema
@@ -83,6 +83,8 @@ def reading(args: argparse.Namespace, render: Render) -> Render:
     """Return a function that decodes a record and then prints the record."""
     formats = {field: getattr(args, f"{field}_format") for field in FIELDS}
     if not any(formats.values()):
+        if args.skip_errors:
+            raise UsageError("--skip-errors needs --value or --key-format", "without a format, no record is decoded")
         return render
     client = opened(args)
     decoders = {field: _decoder(client, kind) for field, kind in formats.items() if kind}
@@ -250,6 +252,8 @@ class _Encoder:
     """Parses JSON text, and serializes the result with a schema."""
 
     def __init__(self, args: argparse.Namespace, field: Field, kind: str, schema: str | None) -> None:
+        from klamm.registry import SchemaError
+
         if schema is None:
             option = "--schema" if field == "value" else "--key-schema"
             raise CommandError(f"{OPTIONS[field]} {kind} needs {option}", f"pass {option} FILE, or {option} latest")
@@ -258,11 +262,22 @@ class _Encoder:
         self._registry = opened(args)
         self._convert: Callable[[Any], Any] = lambda value: value
         is_latest = schema == "latest"
-        text = (
-            self._registry.get_version(f"{args.topic}-{field}").schema if is_latest else read_schema(schema, kind, [])
-        )
+        found = self._latest(f"{args.topic}-{field}") if is_latest else read_schema(schema, kind, [])
         self._message = getattr(args, f"{field}_message")
-        self._serializer = self._made(kind, text, is_latest)
+        try:
+            self._serializer = self._made(kind, found, is_latest)
+        except SchemaError as error:
+            where = f"subject {args.topic}-{field}" if is_latest else schema
+            raise CommandError(f"{where}: {describe(error)}", error.hint) from None
+
+    def _latest(self, subject: str) -> Schema:
+        from klamm.registry import SchemaNotFoundError
+
+        try:
+            return self._registry.get_version(subject).schema
+        except SchemaNotFoundError as error:
+            error.hint = error.hint or f"pass the schema as a file, or `klamm schemas register {subject} FILE`"
+            raise
 
     def _made(self, kind: str, schema: Any, is_latest: bool) -> Any:
         from klamm import registry
@@ -270,17 +285,23 @@ class _Encoder:
 
         references = run(self._registry._resolve(schema))  # noqa: SLF001
         if schema.type != TYPES[kind]:
-            raise CommandError(f"the schema is of type {schema.type}, not {TYPES[kind]}")
+            names = {name: key for key, name in TYPES.items()}
+            hint = f"pass {OPTIONS[self._field]} {names[schema.type]}"
+            raise CommandError(f"the schema is of type {schema.type}, not {TYPES[kind]}", hint)
         options = {"use_latest_version": is_latest}
         if kind == "avro":
             from klamm.cli.avro_json import AvroJson
 
             form = AvroJson(schema.text, references)
-            return registry.AvroSerializer(self._registry, schema, to_dict=form.read, **options)  # type: ignore[arg-type]
+            avro = registry.AvroSerializer(self._registry, schema, to_dict=form.read, **options)  # type: ignore[arg-type]
+            avro._parse(schema, references)  # noqa: SLF001 - raises for an invalid schema
+            return avro
         if kind == "json":
             from klamm.cli.typed_formats import JsonFromText
 
-            return JsonFromText(self._registry, schema, **options)  # type: ignore[arg-type]
+            serializer = JsonFromText(self._registry, schema, **options)  # type: ignore[arg-type]
+            serializer._parse(schema, references)  # noqa: SLF001 - raises for an invalid schema
+            return serializer
         from google.protobuf import message_factory
 
         from klamm.cli.typed_formats import message_of
