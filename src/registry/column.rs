@@ -42,6 +42,12 @@ pub(super) enum Data {
     I16(Vec<i16>),
     I32(Vec<i32>),
     I64(Vec<i64>),
+    /// Times that the decoder appends in another unit, with the nanoseconds of both units: decoded and stored.
+    Times {
+        values: Vec<i64>,
+        from: i64,
+        to: i64,
+    },
     U8(Vec<u8>),
     U16(Vec<u16>),
     U32(Vec<u32>),
@@ -52,13 +58,28 @@ pub(super) enum Data {
     I256(Vec<i256>),
     Binary(Bytes),
     Text(Bytes),
-    Fixed { width: usize, bytes: Vec<u8> },
-    List { offsets: Vec<i32>, items: Box<Column> },
-    Map { offsets: Vec<i32>, entries: Box<Column> },
+    Fixed {
+        width: usize,
+        bytes: Vec<u8>,
+    },
+    List {
+        offsets: Vec<i32>,
+        items: Box<Column>,
+    },
+    Map {
+        offsets: Vec<i32>,
+        entries: Box<Column>,
+    },
     Struct(Vec<Column>),
 }
 
 impl Data {
+    /// Returns an empty column of times that klamm decodes in the unit of the metadata `klamm.nanoseconds`.
+    fn times(field: &FieldRef) -> Option<Self> {
+        let from = field.metadata().get("klamm.nanoseconds")?.parse().ok().filter(|from| *from > 0)?;
+        Some(Self::Times { values: Vec::new(), from, to: nanoseconds_per_unit(field.data_type())? })
+    }
+
     /// Returns the memory of one value in bytes, without the items of lists and without strings.
     fn width(&self) -> usize {
         match self {
@@ -67,7 +88,7 @@ impl Data {
             Self::I16(_) | Self::U16(_) => 2,
             Self::I32(_) | Self::U32(_) | Self::F32(_) => 4,
             Self::Binary(_) | Self::Text(_) | Self::List { .. } | Self::Map { .. } => 4,
-            Self::I64(_) | Self::U64(_) | Self::F64(_) => 8,
+            Self::I64(_) | Self::Times { .. } | Self::U64(_) | Self::F64(_) => 8,
             Self::I128(_) => 16,
             Self::I256(_) => 32,
             Self::Fixed { width, .. } => *width,
@@ -142,7 +163,7 @@ impl Column {
             | DataType::Time64(_)
             | DataType::Timestamp(..)
             | DataType::Duration(_)
-            | DataType::Decimal64(..) => Data::I64(Vec::new()),
+            | DataType::Decimal64(..) => Data::times(field).unwrap_or_else(|| Data::I64(Vec::new())),
             DataType::UInt8 => Data::U8(Vec::new()),
             DataType::UInt16 => Data::U16(Vec::new()),
             DataType::UInt32 => Data::U32(Vec::new()),
@@ -194,7 +215,7 @@ impl Column {
             Data::I8(values) => values.try_reserve(more),
             Data::I16(values) => values.try_reserve(more),
             Data::I32(values) => values.try_reserve(more),
-            Data::I64(values) => values.try_reserve(more),
+            Data::I64(values) | Data::Times { values, .. } => values.try_reserve(more),
             Data::U8(values) => values.try_reserve(more),
             Data::U16(values) => values.try_reserve(more),
             Data::U32(values) => values.try_reserve(more),
@@ -248,7 +269,7 @@ impl Column {
             Data::I8(values) => values.truncate(length),
             Data::I16(values) => values.truncate(length),
             Data::I32(values) => values.truncate(length),
-            Data::I64(values) => values.truncate(length),
+            Data::I64(values) | Data::Times { values, .. } => values.truncate(length),
             Data::U8(values) => values.truncate(length),
             Data::U16(values) => values.truncate(length),
             Data::U32(values) => values.truncate(length),
@@ -275,7 +296,7 @@ impl Column {
             Data::I8(values) => values.push(0),
             Data::I16(values) => values.push(0),
             Data::I32(values) => values.push(0),
-            Data::I64(values) => values.push(0),
+            Data::I64(values) | Data::Times { values, .. } => values.push(0),
             Data::U8(values) => values.push(0),
             Data::U16(values) => values.push(0),
             Data::U32(values) => values.push(0),
@@ -314,6 +335,7 @@ impl Column {
             Data::U32(values) => values.push(narrow(value)?),
             Data::U16(values) => values.push(narrow(value)?),
             Data::U8(values) => values.push(narrow(value)?),
+            Data::Times { values, from, to } => values.push(converted(value, *from, *to)?),
             _ => return Err(self.unfit("a number")),
         }
         self.nulls.append_non_null();
@@ -437,7 +459,7 @@ impl Column {
             Data::I8(values) => primitive::<types::Int8Type>(values, nulls, data_type),
             Data::I16(values) => primitive::<types::Int16Type>(values, nulls, data_type),
             Data::I32(values) => primitive::<types::Int32Type>(values, nulls, data_type),
-            Data::I64(values) => primitive::<types::Int64Type>(values, nulls, data_type),
+            Data::I64(values) | Data::Times { values, .. } => primitive::<types::Int64Type>(values, nulls, data_type),
             Data::U8(values) => primitive::<types::UInt8Type>(values, nulls, data_type),
             Data::U16(values) => primitive::<types::UInt16Type>(values, nulls, data_type),
             Data::U32(values) => primitive::<types::UInt32Type>(values, nulls, data_type),
@@ -539,6 +561,18 @@ pub(super) fn nanoseconds_per_unit(data_type: &DataType) -> Option<i64> {
         }
         _ => return None,
     })
+}
+
+/// Converts a time from one unit to another. Both units are numbers of nanoseconds.
+fn converted(time: i64, from: i64, to: i64) -> Result<i64> {
+    if from >= to {
+        let converted = time.checked_mul(from / to);
+        return converted.ok_or_else(|| Fault::new(format!("the time {time} is out of the range of the column")));
+    }
+    if time % (to / from) != 0 {
+        return Err(Fault::new(format!("the time {time} is more precise than the column")));
+    }
+    Ok(time / (to / from))
 }
 
 /// Returns a nullable field.

@@ -187,7 +187,7 @@ def test_a_connect_client_has_typed_columns(dev_pair, topic, tmp_path):
     options = {"value_format": "avro", "registry": registry.url, "isolation_level": "read_committed"}
     found = klamm.read_table(broker.bootstrap_servers, f"{topic}-copy", columns=["value"], flatten=True, **options)
     rows = sorted(found.to_pylist(), key=lambda row: row["twice"])
-    assert rows == [{"twice": 2 * i, "lines": [{"sku": f"s{i}"}]} for i in range(100)]
+    assert rows == [{"twice": 2 * i, "lines": [{"sku": f"s{i}"}], "value_is_null": False} for i in range(100)]
 
 
 @pytest.mark.timeout(300)  # a server, a client, and the workers of both

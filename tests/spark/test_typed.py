@@ -125,6 +125,89 @@ def test_a_stream_can_refuse_what_newer_writers_add(kafka, registry, topic, tmp_
     assert [tuple(row) for row in copied.collect()] == [(1, 0), (2, 5)]
 
 
+VERSIONS = {
+    "json": [
+        json.dumps({"type": "object", "properties": {name: {"type": "integer"} for name in names}})
+        for names in ("a", "ab")
+    ],
+    "protobuf": [
+        f'syntax = "proto3"; message R {{ int64 a = 1; {more} }}' for more in ("", "int64 b = 2;")
+    ],
+}  # fmt: skip
+VALUES = {"json": [b'{"a": 1}', b'{"a": 2, "b": 5}'], "protobuf": [b"\0\x08\1", b"\0\x08\2\x10\5"]}
+
+
+@pytest.mark.parametrize("kind", VERSIONS)
+def test_a_stream_of_json_or_protobuf_drops_or_refuses_new_fields(dev, topic, tmp_path, kind):
+    dev.create(topic)
+    with DevRegistry() as one, SchemaRegistry(one.url) as registry:
+        registry.set_config("NONE", f"{topic}-value")
+
+        def produce(at):
+            schema_id = registry.register(f"{topic}-value", Schema(VERSIONS[kind][at], kind.upper())).id
+            dev.produce(topic, {"value": b"\0" + schema_id.to_bytes(4, "big") + VALUES[kind][at]})
+
+        produce(0)
+        given = options(registry, topic, flatten="true", startingOffsets="earliest", **{"value.format": kind})
+        queries = []
+        for mode in ("drop", "raise"):
+            stream = dev.stream(**given, onNewFields=mode).select("a")
+            start = {"queryName": f"{kind}_{mode}", "format": "memory", "checkpointLocation": str(tmp_path / mode)}
+            queries.append(stream.writeStream.start(**start))
+        dropping, refusing = queries
+        try:
+            for query in queries:
+                query.processAllAvailable()
+            produce(1)
+            dropping.processAllAvailable()
+            found = dev.spark.table(f"{kind}_drop").orderBy("a").collect()
+            assert [row.a for row in found] == [1, 2]
+            with pytest.raises(StreamingQueryException, match="field b"):
+                refusing.processAllAvailable()
+        finally:
+            for query in queries:
+                query.stop()
+
+
+TIMES = {"ms": "timestamp-millis", "ns": "timestamp-nanos", "local": "local-timestamp-nanos"}
+
+
+def test_times_that_spark_cannot_represent_are_bad_records(dev, topic):
+    def fields_of(kind):
+        return [{"name": name, "type": kind(logical)} for name, logical in TIMES.items()]
+
+    plain = {"type": "record", "name": "R", "fields": fields_of(lambda _: "long")}
+    typed = {
+        "type": "record",
+        "name": "R",
+        "fields": fields_of(lambda logical: {"type": "long", "logicalType": logical}),
+    }
+    dev.create(topic)
+    with DevRegistry() as one, SchemaRegistry(one.url) as registry:
+        schema_id = registry.register(f"{topic}-value", Schema(json.dumps(typed))).id
+        serializer = AvroSerializer(registry, json.dumps(plain))
+        for ms, ns, local in ((1, 2000, 3000), (2**62, 0, 0), (0, 1, 0), (0, 0, 1), (-1, -2000, -3000)):
+            value = serializer.serialize({"ms": ms, "ns": ns, "local": local}, "plain")
+            dev.produce(topic, {"value": b"\0" + schema_id.to_bytes(4, "big") + value[5:]})
+        given = options(registry, topic, flatten="true")
+        with pytest.raises(PythonException, match=rf"{topic}-0 at offset 1.*field ms"):
+            dev.read(**given).collect()
+        rows = dev.read(**given, onError="column").orderBy("offset")
+        whys = [row.value_error for row in rows.collect()]
+        assert [why and why.rpartition("field ")[2].partition(",")[0] for why in whys] == [
+            None,
+            "ms",
+            "ns",
+            "local",
+            None,
+        ]
+        micros = rows.selectExpr(
+            "unix_micros(ms) ms", "unix_micros(ns) ns", "unix_micros(cast(local as timestamp)) local"
+        )
+        assert [tuple(row) for row in micros.collect()] == [(1000, 2, 3), *[(None,) * 3] * 3, (-1000, -2, -3)]
+        assert dev.read(**given, onError="null").where("ms is null").count() == 3
+
+
 def test_a_schema_that_changes_after_load_asks_for_another_load(kafka, registry, topic):
     kafka.create(topic)
     send(kafka, registry, topic, {"id": 1})

@@ -73,7 +73,7 @@ class TypedOptions:
         """Return the object that decodes keys and values into Arrow columns."""
         from klamm.registry.columns import TypedColumns
 
-        return TypedColumns(names, self.arguments(), appends_offset=appends_offset)
+        return TypedColumns(names, self.arguments(), appends_offset=appends_offset, in_microseconds=True)
 
 
 def typed_options(  # noqa: C901
@@ -231,8 +231,6 @@ def for_spark(kind: pa.DataType, path: str) -> pa.DataType:
             f"field {path} has {kind.precision} digits, and Spark's decimal numbers have at most {_SPARK_DIGITS}",
             hint="read the topic as bytes, or leave the column out with option 'columns'",
         )
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz)
     if pa.types.is_fixed_size_binary(kind) and not pa.types.is_decimal(kind):
         return pa.binary()
     return _FOR_SPARK.get(kind, kind)

@@ -41,6 +41,7 @@ _ON_ERROR = ("raise", "null", "column")
 _ON_NEW_FIELDS = ("drop", "raise")
 _DEEPEST_PLAN = 126
 """Maximum depth of the nested lists in a plan: one less than serde_json, which parses the plan, accepts."""
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "ns": 1}
 _INVERTED = bytes(byte ^ 0xFF for byte in range(256))
 _SAMPLE = 1000
 """klamm infers a schema from at most this many records."""
@@ -68,13 +69,21 @@ class TypedColumns:
         options: How keys and values are decoded.
         appends_offset: Whether the offset of each record comes after the columns, as a column of its own. The fields of
             keys and values do not avoid the name of this column.
+        in_microseconds: Whether all timestamps have the unit microsecond. A timestamp that does not fit is treated as a
+            value that cannot be decoded.
 
     Raises:
         ConfigError: An option is invalid, or a column does not exist.
     """
 
     def __init__(
-        self, names: Sequence[str] | None, options: ValueFormat, layout: str = "klamm", *, appends_offset: bool = False
+        self,
+        names: Sequence[str] | None,
+        options: ValueFormat,
+        layout: str = "klamm",
+        *,
+        appends_offset: bool = False,
+        in_microseconds: bool = False,
     ) -> None:
         on_error, id_bytes = options.get("on_error", "raise"), options.get("id_bytes", 4)
         if on_error not in _ON_ERROR:
@@ -102,6 +111,7 @@ class TypedColumns:
             if kind is not None and field in self._names:
                 column = _Column(field, kind, schema, self.registry, strategy, id_bytes)  # type: ignore[arg-type]
                 column.set_message(options.get(f"{field}_message"))
+                column.in_microseconds = in_microseconds
                 if on_new == "raise":
                     column.refuse_new_fields()
                 self._specs[field] = column
@@ -350,6 +360,7 @@ class _Column:
         self._versions = dict(versions)
         self._refuses_new_fields = False
         self._message_name: str | None = None
+        self.in_microseconds = False
         self.field = pa.field(name, pa.null())
         if isinstance(schema, (pa.Schema, pa.DataType)) and kind != "json":
             raise ConfigError(
@@ -467,6 +478,8 @@ class _Column:
             return
         self._topics.add(topic)
         field, parsed = reader
+        if self.in_microseconds:
+            field = _in_microseconds(field)
         if self._decoder is None:
             self._reader = parsed
             self._start(field)
@@ -705,6 +718,21 @@ def _avro(schema: Schema, references: Mapping[str, Schema]) -> Any:
     from klamm.registry.columns.avro import Avro
 
     return Avro(parse(schema, references))
+
+
+def _in_microseconds(field: pa.Field) -> pa.Field:
+    """Return the field with timestamps in microseconds. The metadata tells the decoder the unit of the values."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        kind = pa.struct([_in_microseconds(inner) for inner in kind])
+    elif pa.types.is_list(kind):
+        kind = pa.list_(_in_microseconds(kind.value_field))
+    elif pa.types.is_map(kind):
+        kind = pa.map_(kind.key_field, _in_microseconds(kind.item_field))
+    elif pa.types.is_timestamp(kind) and kind.unit != "us":
+        unit = {b"klamm.nanoseconds": str(_NANOSECONDS[kind.unit]).encode()}
+        return field.with_type(pa.timestamp("us", kind.tz)).with_metadata({**(field.metadata or {}), **unit})
+    return field.with_type(kind)
 
 
 def _depth(plan: Any) -> int:
