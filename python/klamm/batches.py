@@ -38,6 +38,7 @@ class ValueFormat(TypedDict, total=False):
             `send_arrow` writes the first message type of the schema, and a column that is read has the message type of
             the first record.
         key_message: Name of the Protobuf message type of the keys.
+        value_fields: For reading, the fields of the value to decode, in the order of the schema. The default is all.
         flatten: Whether each field of a struct becomes a column of its own.
         on_error: What to do if klamm cannot decode a key or value. "raise" raises a `DeserializationError`, and "null"
             makes the field null. "column" makes the field null, and adds columns such as `value_error` and `value_raw`.
@@ -58,6 +59,7 @@ class ValueFormat(TypedDict, total=False):
     key_schema: Any
     value_message: str | None
     key_message: str | None
+    value_fields: Sequence[str] | None
     flatten: bool
     on_error: Literal["raise", "null", "column"]
     on_new_fields: Literal["drop", "raise"]

@@ -115,6 +115,7 @@ ALONE = {
     "key.schema",
     "subject.name.strategy",
     "record.columns",
+    "value.fields",
     "auto.register.schemas",
     "flatten",
     "onerror",

@@ -286,6 +286,28 @@ def test_columns_become_parts_of_a_record_only_on_request(dev, topic, spark):
         assert dev.read(**options(registry, f"{topic}-2", flatten="true")).where("id = 1").count() == 2
 
 
+def test_only_the_named_fields_are_decoded(dev, topic):
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": name, "type": "long"} for name in ("Id", "offset", "x")],
+    }
+    dev.create(topic)
+    with DevRegistry() as one, SchemaRegistry(one.url) as registry:
+        serializer = AvroSerializer(registry, json.dumps(schema))
+        with klamm.Producer(dev.bootstrap, value_serializer=serializer) as producer:
+            producer.send(topic, {"Id": 7, "offset": 8, "x": 9})
+        given = options(registry, topic, **{"value.fields": "OFFSET, id"})
+        assert (
+            dev.read(**given, columns="value").schema.simpleString() == "struct<value:struct<Id:bigint,offset:bigint>>"
+        )
+        flat = dev.read(**given, flatten="true", columns="offset,value")
+        assert flat.columns == ["offset", "Id", "value_offset", "value_is_null"]
+        assert [tuple(row) for row in flat.where("ID = 7").select("iD", "value_offset").collect()] == [(7, 8)]
+        with pytest.raises(Exception, match="no field 'new'"):
+            dev.read(**{**given, "value.fields": "new"})
+
+
 def test_bad_records_are_errors_nulls_or_columns(kafka, registry, topic):
     send(kafka, registry, topic, {"id": 1})
     kafka.produce(topic, {"value": b"bad"})

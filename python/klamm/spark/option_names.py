@@ -45,13 +45,14 @@ OPTIONS = {
         "onNewFields",
         "subject.name.strategy",
         "record.columns",
+        "value.fields",
         "auto.register.schemas",
     )
 }
 
 # Options for columns whose types come from a schema registry. Options of the registry client have the prefix REGISTRY.
 TYPED = frozenset(
-    {"value.format", "key.format", "value.schema", "key.schema", "value.message", "key.message"}
+    {"value.format", "key.format", "value.schema", "key.schema", "value.message", "key.message", "value.fields"}
     | {"flatten", "onerror", "onnewfields", "record.columns", "auto.register.schemas"}
 )
 REGISTRY = "schema.registry."

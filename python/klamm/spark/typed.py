@@ -44,6 +44,8 @@ class TypedOptions:
     schemas: Mapping[str, str | int | ReaderSchema]
     messages: Mapping[str, str]
     """Names of Protobuf message types by field."""
+    fields: tuple[str, ...] | None
+    """The fields of the value to decode, or None for all."""
     flatten: bool
     on_error: str
     on_new_fields: str
@@ -56,6 +58,7 @@ class TypedOptions:
         """Return the keyword arguments for `arrow` and `send_arrow`."""
         options: Any = {
             "registry": _registry(tuple(sorted(self.registry.items()))) if self.registry else None,
+            "value_fields": self.fields,
             "flatten": self.flatten,
             "on_error": self.on_error,
             "on_new_fields": self.on_new_fields,
@@ -73,7 +76,9 @@ class TypedOptions:
         """Return the object that decodes keys and values into Arrow columns."""
         from klamm.registry.columns import TypedColumns
 
-        return TypedColumns(names, self.arguments(), appends_offset=appends_offset, in_microseconds=True)
+        return TypedColumns(
+            names, self.arguments(), appends_offset=appends_offset, folded=str.lower, in_microseconds=True
+        )
 
 
 def typed_options(  # noqa: C901
@@ -131,13 +136,12 @@ def typed_options(  # noqa: C901
         formats=formats,
         schemas=schemas,
         messages=_messages(given, formats),
+        fields=_names(given, "value.fields"),
         flatten=boolean(given, "flatten", False),
         on_error=on_error,
         on_new_fields=on_new_fields,
         strategy=given.get("subject.name.strategy", "TOPIC").strip().upper(),
-        record=tuple(name for part in given["record.columns"].split(",") if (name := part.strip()))
-        if "record.columns" in given
-        else None,
+        record=_names(given, "record.columns"),
         auto_register=boolean(given, "auto.register.schemas", True),
     )
 
@@ -149,6 +153,12 @@ def _messages(given: Settings, formats: Mapping[str, str]) -> dict[str, str]:
         if formats.get(field) != "protobuf":
             raise ConfigError(f"option '{field}.message' is only for the format protobuf", hint="leave it out")
     return found
+
+
+def _names(given: Settings, option: str) -> tuple[str, ...] | None:
+    if option not in given:
+        return None
+    return tuple(name for part in given[option].split(",") if (name := part.strip()))
 
 
 def _check_shown(registry: Settings) -> None:

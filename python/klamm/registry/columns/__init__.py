@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from klamm._klamm import ArrowColumns, ColumnDecoder, framings
+from klamm.arguments import list_of_str
 from klamm.errors import ConfigError, DeserializationError, KafkaError
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
-from klamm.registry.columns import json_types, new_fields
+from klamm.registry.columns import json_types, new_fields, projection
 from klamm.registry.errors import SchemaError, SchemaNotFoundError
 from klamm.registry.framing import HEADERS, frames, read
 from klamm.registry.rules import check_rules
@@ -69,6 +70,7 @@ class TypedColumns:
         options: How keys and values are decoded.
         appends_offset: Whether the offset of each record comes after the columns, as a column of its own. The fields of
             keys and values do not avoid the name of this column.
+        folded: Function that maps names that are considered equal to one name. The names of `value_fields` are such names.
         in_microseconds: Whether all timestamps have the unit microsecond. A timestamp that does not fit is treated as a
             value that cannot be decoded.
 
@@ -83,6 +85,7 @@ class TypedColumns:
         layout: str = "klamm",
         *,
         appends_offset: bool = False,
+        folded: Callable[[str], str] = str,
         in_microseconds: bool = False,
     ) -> None:
         on_error, id_bytes = options.get("on_error", "raise"), options.get("id_bytes", 4)
@@ -112,6 +115,8 @@ class TypedColumns:
                 column = _Column(field, kind, schema, self.registry, strategy, id_bytes)  # type: ignore[arg-type]
                 column.set_message(options.get(f"{field}_message"))
                 column.in_microseconds = in_microseconds
+                if field == "value" and options.get("value_fields") is not None:
+                    column.choose(options["value_fields"], folded)  # type: ignore[arg-type]
                 if on_new == "raise":
                     column.refuse_new_fields()
                 self._specs[field] = column
@@ -361,6 +366,8 @@ class _Column:
         self._refuses_new_fields = False
         self._message_name: str | None = None
         self.in_microseconds = False
+        self._chosen: tuple[Sequence[str], Callable[[str], str]] | None = None
+        self._complete: Any = None
         self.field = pa.field(name, pa.null())
         if isinstance(schema, (pa.Schema, pa.DataType)) and kind != "json":
             raise ConfigError(
@@ -372,6 +379,10 @@ class _Column:
     def set_message(self, name: Any) -> None:
         """Set the name of the Protobuf message type. By default, the first record decides."""
         self._message_name = checked_message(name, self.name, self._kind)
+
+    def choose(self, fields: Sequence[str], folded: Callable[[str], str]) -> None:
+        """From now on, decode only some fields of the values."""
+        self._chosen = list_of_str("value_fields", fields), folded
 
     def refuse_new_fields(self) -> None:
         """From now on, decoding a record fails if the writer's schema has a field that the column lacks."""
@@ -526,11 +537,12 @@ class _Column:
         given = self._given
         if isinstance(given, (pa.Schema, pa.DataType)):
             kind = pa.struct(list(given)) if isinstance(given, pa.Schema) else given
-            return pa.field(self.name, kind), None
+            return self._projected(pa.field(self.name, kind), None)
         if given == "infer":
-            return None if records is None else self._inferred(records)
+            inferred = None if records is None else self._inferred(records)
+            return None if inferred is None else self._projected(*inferred)
         if self._kind == "protobuf" and isinstance(given, type):
-            return self._message_reader(given.DESCRIPTOR)  # type: ignore[attr-defined]
+            return self._projected(*self._message_reader(given.DESCRIPTOR))  # type: ignore[attr-defined]
         if self._needs_topics() and self._strategy != "TOPIC" and prefix is None:
             return None  # the subject contains the record name, which only a record shows
         schema = await self._schema(topic, None if prefix is None else await self._named(prefix))
@@ -542,7 +554,25 @@ class _Column:
             context = context_of(lookup_subject(self._strategy, topic, self.name) if topic else None)
             references = await self._registry._resolve(schema, context)  # noqa: SLF001
         self._reader_schema = schema
-        return await self._reader_of(schema, references, prefix)
+        if self._chosen is None or self._kind != "avro":
+            return self._projected(*await self._reader_of(schema, references, prefix))
+        if self._refuses_new_fields:
+            _, self._complete = await self._reader_of(schema, references, prefix)
+        return await self._reader_of(projection.of_avro(schema, *self._chosen), references, prefix)
+
+    def _projected(self, field: pa.Field, parsed: Any) -> tuple[pa.Field, Any]:
+        """Leave out the fields that the program did not choose."""
+        if self._chosen is None:
+            return field, parsed
+        if not pa.types.is_struct(field.type):
+            raise ConfigError(f"only the fields of a struct can be chosen, not of {field.type}", hint="leave it out")
+        names = [inner.name for inner in field.type]
+        kept = projection.chosen(names, *self._chosen)
+        self._complete = field.type if parsed is None else parsed
+        if parsed is not None:
+            message, plan = parsed
+            parsed = message, [step for step, name in zip(plan, names, strict=True) if name in kept]
+        return field.with_type(pa.struct([inner for inner in field.type if inner.name in kept])), parsed
 
     async def _named(self, prefix: bytes) -> str | None:
         return await self._record_name(prefix) if self._needs_topics() and self._strategy != "TOPIC" else None
@@ -684,17 +714,23 @@ class _Column:
                 return ["json"], None
             texts = {name: other.text for name, other in (await self._references(registered)).items()}
             writer = json_types.arrow_field(registered.schema.text, texts, self.name)
-            return ["json"], new_fields.of_json(writer.type, self.field.type)
+            return ["json"], new_fields.of_json(
+                writer.type, self.field.type if self._complete is None else self._complete
+            )
         if self._kind == "protobuf":
             name, plan = self._reader
             message = await self._message(prefix)
             if message.full_name != name:
                 raise SchemaError(f"the record has a {message.full_name}, and the column a {name}")
-            return ["protobuf", plan], new_fields.of_protobuf(message, plan)
+            return ["protobuf", plan], new_fields.of_protobuf(
+                message, plan if self._complete is None else self._complete[1]
+            )
         from klamm.registry.columns import avro
 
-        plan = avro.plan(_avro(registered.schema, await self._references(registered)), self._reader)
-        return ["avro", plan], new_fields.of_avro(plan)
+        writer = _avro(registered.schema, await self._references(registered))
+        plan = avro.plan(writer, self._reader)
+        complete = plan if self._complete is None else avro.plan(writer, self._complete)
+        return ["avro", plan], new_fields.of_avro(complete)
 
     async def _is_older(self, registered: RegisteredSchema) -> bool:
         """Return whether a schema is an older version of the reader's schema.
