@@ -42,6 +42,7 @@ __all__ = [
     "ArrowRows",
     "AvroReader",
     "AvroSchema",
+    "AvroWriter",
     "CertificateAuthority",
     "ClientCore",
     "ColumnDecoder",
@@ -256,8 +257,21 @@ class AvroSchema:
 
 @final
 class AvroReader:
-    def __new__(cls, writer: AvroSchema, reader: AvroSchema | None = None, returns_names: bool = False) -> Self: ...
+    def __new__(
+        cls,
+        writer: AvroSchema,
+        reader: AvroSchema | None = None,
+        named: Callable[[str, dict[str, Any]], Any] | None = None,
+        is_always_named: bool = False,
+    ) -> Self: ...
     def read(self, data: Any, start: int) -> Any: ...
+
+@final
+class AvroWriter:
+    def __new__(
+        cls, schema: AvroSchema, simplify: Callable[[Any], tuple[str | None, Any]], is_strict: bool
+    ) -> Self: ...
+    def write(self, value: Any) -> bytes: ...
 
 @final
 class DecodedColumn:

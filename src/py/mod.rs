@@ -60,7 +60,7 @@ mod _klamm {
     #[pymodule_export]
     use super::assignors::{assign, user_data};
     #[pymodule_export]
-    use super::avro::{AvroReader, AvroSchema};
+    use super::avro::{AvroReader, AvroSchema, AvroWriter};
     #[pymodule_export]
     use super::batches::{OpenRecords, PackedRecords, crc32c, decode_records, encode_batch};
     #[pymodule_export]

@@ -166,7 +166,7 @@ class TestBadInput:
             (ORDER, {"id": "x"}, "id"),
             (ORDER, {}, "id"),
             (ORDER, 7, ""),
-            (ORDER, {"id": 1, "prices": ["x"]}, "prices"),
+            (ORDER, {"id": 1, "prices": ["x"]}, "prices[0]"),
             ('"int"', 1 << 40, ""),
             ('{"type": "enum", "name": "E", "symbols": ["A"]}', "B", ""),
             ('{"type": "bytes", "logicalType": "decimal", "precision": 2}', decimal.Decimal(1000), ""),

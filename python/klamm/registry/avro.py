@@ -1,28 +1,28 @@
 """`AvroSerializer` and `AvroDeserializer` convert values with Avro schemas.
 
-The package fastavro encodes and decodes values, and resolves the writer's schema to the reader's schema.
+The Rust core parses schemas, resolves the writer's schema to the reader's schema, and encodes and decodes values (`src/typed`).
 Confluent's serializers write a value of the schema `"bytes"` without a length, and klamm does the same.
 """
 
 from __future__ import annotations
 
-import io
-import json
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, overload
+import dataclasses
+import enum
+import numbers
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_origin, overload
 
-from klamm._klamm import AvroReader, AvroSchema
+from klamm._klamm import AvroReader, AvroSchema, AvroWriter
 from klamm.errors import ArgumentError, ConfigError
-from klamm.registry.avro_check import checked, compiled
-from klamm.registry.convert import to_plain
+from klamm.registry.convert import NamedRecord, _is_model
 from klamm.registry.errors import SchemaError
 from klamm.registry.framing import single_object, written
 from klamm.registry.schema import Schema
 from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from klamm.registry.avro_check import Check
     from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
     from klamm.registry.framing import Frame, Framing
     from klamm.registry.schema import RegisteredSchema
@@ -33,37 +33,7 @@ __all__ = ["AvroDeserializer", "AvroSerializer"]
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Parsed(NamedTuple):
-    """A parsed Avro schema.
-
-    Attributes:
-        schema: A record schema with one field, whose type is the parsed schema. fastavro needs the record schema to
-            resolve references. The record schema does not change the encoding of a value.
-        core: The same schema in the Rust core.
-        check: Function that checks the bytes of a value.
-    """
-
-    schema: Any
-    core: AvroSchema
-    check: Check
-
-    @property
-    def name(self) -> str:
-        """Name of the type, such as the full name of a record, or "string"."""
-        return self.core.name
-
-    @property
-    def is_bytes(self) -> bool:
-        """Whether values are plain bytes. The serializer writes plain bytes without a length."""
-        return self.core.is_bytes
-
-    @property
-    def fingerprint(self) -> bytes:
-        """The fingerprint in Avro's single-object encoding. A schema with references has no fingerprint."""
-        return self.core.fingerprint
-
-
-def parse(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
+def parse(schema: Schema, references: Mapping[str, Schema]) -> AvroSchema:
     """Return a parsed schema.
 
     Args:
@@ -73,34 +43,47 @@ def parse(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
     Raises:
         SchemaError: The schema is invalid.
     """
-    try:
-        import fastavro
-    except ImportError:
-        raise ConfigError("Avro needs fastavro", hint="pip install 'klamm[registry]'") from None
-    core = AvroSchema(schema.text, [reference.text for reference in references.values()])
-    known: dict[str, Any] = {}
-    try:
-        for reference in references.values():
-            fastavro.parse_schema(_loaded(reference.text), named_schemas=known)
-        loaded = _loaded(schema.text)
-        wrapped = fastavro.parse_schema(
-            {"type": "record", "name": "klamm_Value", "fields": [{"name": "value", "type": loaded}]},
-            named_schemas=known,
-        )
-        found = wrapped["fields"][0]["type"]  # type: ignore[index,call-overload]
-        check = compiled(found, known)
-    except Exception as error:
-        raise SchemaError(f"the Avro schema is invalid: {type(error).__name__}: {error}") from None
-    return Parsed(wrapped, core, check)
+    return AvroSchema(schema.text, [reference.text for reference in references.values()])
 
 
-def _loaded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        if text.strip().isalpha():  # the name of a primitive type
-            return text.strip()
-        raise
+def _simplified(value: Any) -> tuple[str | None, Any]:  # noqa: C901, PLR0911 - one for each kind of value
+    """Return the class name and the fields of an object, or None and a plain value that stands for another value.
+
+    The core calls this function for values of types that it does not know. The class name decides the branch of a union.
+    """
+    kind = type(value)
+    if isinstance(value, enum.Enum):
+        return None, value.value
+    if dataclasses.is_dataclass(kind):
+        return kind.__name__, {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
+    if _is_model(kind):
+        return kind.__name__, _model_fields(value)
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        return kind.__name__, dict(zip(kind._fields, value, strict=True))
+    if isinstance(value, Mapping):
+        return None, dict(value)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return None, list(value)
+    for plain in (str, float):
+        if isinstance(value, plain):
+            return None, plain(value)
+    if isinstance(value, numbers.Integral):
+        return None, int(value)
+    if isinstance(value, numbers.Real):
+        return None, float(value)
+    return None, bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+
+
+def _model_fields(model: Any) -> dict[str, Any]:
+    """Return the fields of a pydantic model. Inner models stay as they are, because their class decides a branch."""
+    kind, own = type(model), type(model).__pydantic_decorators__
+    if own.field_serializers or own.model_serializers or own.computed_fields:
+        return model.model_dump(by_alias=True)  # type: ignore[no-any-return]
+    fields = {
+        field.serialization_alias or field.alias or name: getattr(model, name)
+        for name, field in kind.model_fields.items()
+    }
+    return {**fields, **(model.model_extra or {})}
 
 
 def _schema(schema: Schema | str | None) -> Schema | None:
@@ -110,8 +93,9 @@ def _schema(schema: Schema | str | None) -> Schema | None:
 class AvroSerializer(BaseSerializer[T]):
     """Serialize values with an Avro schema. Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
-    A value must have the type that fastavro expects, such as a dict for an Avro record. The serializer also accepts
-    dataclasses, pydantic models and enums.
+    A record is a dict, a dataclass, a pydantic model or a NamedTuple. In a union of records, the class decides the branch, or
+    a tuple of the record's name and the dict. A value must have the type of its field: the serializer neither rounds
+    numbers nor takes a bool for an int. A datetime without a time zone counts as UTC.
 
     Args:
         registry: Client of the registry.
@@ -125,6 +109,8 @@ class AvroSerializer(BaseSerializer[T]):
             function. The function gets the topic, "key" or "value", and the record name.
         framing: How a record stores the ID of its schema; see docs/registry.md. Default "id".
         to_dict: Function that converts a value to a dict before encoding.
+        strict: Refuse a dict or object with a field that the schema does not have. Default False: the serializer drops
+            the field.
 
     Raises:
         ConfigError: Two arguments exclude each other, or the schema is invalid.
@@ -149,6 +135,7 @@ class AvroSerializer(BaseSerializer[T]):
         subject_name_strategy: SubjectNameStrategy = "TOPIC",
         framing: Framing = "id",
         to_dict: Callable[[T], Any] | None = None,
+        strict: bool = False,
     ) -> None:
         super().__init__(
             registry,
@@ -160,52 +147,31 @@ class AvroSerializer(BaseSerializer[T]):
             subject_name_strategy=subject_name_strategy,
             framing=framing,
         )
-        self._to_dict = to_dict
+        self._to_dict, self._strict = to_dict, strict
 
-    def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
-        return parse(schema, references)
+    def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> _Writing:
+        parsed = parse(schema, references)
+        return _Writing(parsed, AvroWriter(parsed, _simplified, self._strict))
 
-    def _record_name(self, parsed: Parsed) -> str:
-        return parsed.name
+    def _record_name(self, parsed: _Writing) -> str:
+        return parsed.schema.name
 
-    async def _prefix(self, registered: RegisteredSchema, own: Schema | None, parsed: Parsed, value: Any) -> bytes:  # noqa: ARG002
+    async def _prefix(self, registered: RegisteredSchema, own: Schema | None, parsed: _Writing, value: Any) -> bytes:  # noqa: ARG002
         if self._framing == "single_object":
-            if not parsed.fingerprint:
+            if not parsed.schema.fingerprint:
                 raise SchemaError("a schema with references has no fingerprint", hint="use framing='id'")
-            return single_object(parsed.fingerprint)
+            return single_object(parsed.schema.fingerprint)
         return written(self._framing, registered.id, registered.guid, None)
 
-    def _encode(self, parsed: Parsed, value: Any) -> bytes:
-        import fastavro
-
-        plain = to_plain(value if self._to_dict is None else self._to_dict(value))
-        if parsed.is_bytes:
-            if not isinstance(plain, (bytes, bytearray, memoryview)):
-                raise SchemaError(f"the schema is bytes, and the value is of type {type(plain).__name__}")
-            return bytes(plain)
-        out = io.BytesIO()
-        try:
-            fastavro.schemaless_writer(out, parsed.schema, {"value": plain})
-        except Exception as error:  # fastavro has no exception class of its own
-            raise _unfit(parsed, plain, error) from None
-        payload = out.getvalue()
-        checked(parsed.check, payload, 0)
-        return payload
+    def _encode(self, parsed: _Writing, value: Any) -> bytes:
+        return parsed.writer.write(value if self._to_dict is None else self._to_dict(value))
 
 
-def _unfit(parsed: Parsed, plain: Any, error: Exception) -> SchemaError:
-    """Return the error for a value that does not fit its schema, with the path of the field that does not fit."""
-    import fastavro
+class _Writing(NamedTuple):
+    """A schema, and what encodes values of this schema."""
 
-    path = ""
-    try:
-        fastavro.validation.validate({"value": plain}, parsed.schema, raise_errors=True)
-    except fastavro.validation.ValidationError as invalid:
-        path = (invalid.errors[-1].field or "") if invalid.errors else ""
-    except Exception:  # noqa: S110 - the error is useful even without the path
-        pass
-    path = path.removeprefix("klamm_Value.value").removeprefix(parsed.name).lstrip(".")
-    return SchemaError(f"the value does not fit the Avro schema: {type(error).__name__}: {error}", path=path)
+    schema: AvroSchema
+    writer: AvroWriter
 
 
 class AvroDeserializer(BaseDeserializer[T_co]):
@@ -223,6 +189,8 @@ class AvroDeserializer(BaseDeserializer[T_co]):
         subject_name_strategy: How to find the subject for `use_latest_version`.
         id_bytes: Length of schema IDs in bytes: 4, or 8 for an Apicurio Registry with IDs of eight bytes.
         schemas: Schemas for values in Avro's single-object encoding, which contains a fingerprint instead of an ID.
+        return_record_name: Return a record of a union as a tuple of its full name and its dict, like fastavro. Only
+            without `to`: a class in a union of classes is chosen by the name of the record anyway. Default False.
 
     Raises:
         ConfigError: Two arguments exclude each other.
@@ -248,6 +216,7 @@ class AvroDeserializer(BaseDeserializer[T_co]):
         subject_name_strategy: SubjectNameStrategy = "TOPIC",
         id_bytes: int = 4,
         schemas: Sequence[Schema | str] = (),
+        return_record_name: bool = False,
     ) -> None: ...
     @overload
     def __init__(
@@ -260,6 +229,7 @@ class AvroDeserializer(BaseDeserializer[T_co]):
         subject_name_strategy: SubjectNameStrategy = "TOPIC",
         id_bytes: int = 4,
         schemas: Sequence[Schema | str] = (),
+        return_record_name: bool = False,
     ) -> None: ...
     def __init__(
         self,
@@ -271,6 +241,7 @@ class AvroDeserializer(BaseDeserializer[T_co]):
         subject_name_strategy: SubjectNameStrategy = "TOPIC",
         id_bytes: int = 4,
         schemas: Sequence[Schema | str] = (),
+        return_record_name: bool = False,
     ) -> None:
         super().__init__(
             registry,
@@ -283,6 +254,10 @@ class AvroDeserializer(BaseDeserializer[T_co]):
             raise ConfigError("reader_schema and use_latest_version exclude each other", hint="remove one of the two")
         if isinstance(schemas, (str, Schema)):
             raise ArgumentError("schemas have to be a list", hint="pass [schema]")
+        if to is not None and return_record_name:
+            raise ConfigError("to and return_record_name exclude each other", hint="remove one of the two")
+        is_type = isinstance(to, type) or get_origin(to) is not None
+        self._named = _pair if return_record_name else NamedRecord if is_type else None
         self._reader_schema = _schema(reader_schema)
         self._readers: dict[tuple[AvroSchema, AvroSchema | None], AvroReader] = {}
         for schema in schemas:
@@ -291,9 +266,9 @@ class AvroDeserializer(BaseDeserializer[T_co]):
         if self._reader_schema is not None and not self._reader_schema.references:
             self._given = parse(self._reader_schema, {})
 
-    _given: Parsed | None = None
+    _given: AvroSchema | None = None
 
-    def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
+    def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> AvroSchema:
         return parse(schema, references)
 
     async def _find_writer(self, frame: Frame, topic: str | None, field: Field) -> Any:
@@ -301,13 +276,17 @@ class AvroDeserializer(BaseDeserializer[T_co]):
             self._given = parse(self._reader_schema, await self.registry._resolve(self._reader_schema))  # noqa: SLF001
         return await super()._find_writer(frame, topic, field)
 
-    def _record_name(self, writer: Parsed, frame: Frame) -> str:  # noqa: ARG002
+    def _record_name(self, writer: AvroSchema, frame: Frame) -> str:  # noqa: ARG002
         return writer.name
 
-    def _decode(self, writer: Parsed, reader: Parsed | None, data: bytes, frame: Frame) -> Any:
+    def _decode(self, writer: AvroSchema, reader: AvroSchema | None, data: bytes, frame: Frame) -> Any:
         reader = self._given if reader is None else reader
-        key = writer.core, None if reader is None else reader.core
+        key = writer, reader
         found = self._readers.get(key)
         if found is None:
-            found = self._readers[key] = AvroReader(*key)
+            found = self._readers[key] = AvroReader(*key, self._named, self._named is _pair)
         return found.read(data, frame.start)
+
+
+def _pair(name: str, value: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    return name, value

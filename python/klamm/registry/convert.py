@@ -45,6 +45,16 @@ _MAX_ATTEMPTS = 1000
 """Longest search for the types of one value, in types that did not fit. Unions in unions could take exponential time."""
 
 
+class NamedRecord(dict[str, Any]):
+    """The fields of a record in a union, with the full name of the record."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, fields: dict[str, Any]) -> None:
+        super().__init__(fields)
+        self.name = name
+
+
 def to_plain(value: Any, *, is_json: bool = False) -> Any:  # noqa: PLR0911 - one for each kind of value
     """Return a value with dataclasses and pydantic models replaced by dicts, and enums by their values."""
     if type(value) in _LEAVES:
@@ -365,6 +375,8 @@ def _field_names(record: Any) -> Iterable[str] | None:
 
 def _name_and_fields(value: Any) -> tuple[str | None, Any]:
     """Return the name of a record without its namespace, and its fields. The name is None if the format does not say it."""
+    if type(value) is NamedRecord:
+        return value.name.rpartition(".")[2], value
     if type(value) is tuple and len(value) == 2 and isinstance(value[0], str):  # noqa: PLR2004 - name and fields
         return value[0].rpartition(".")[2], value[1]
     return None, value

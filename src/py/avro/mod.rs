@@ -1,8 +1,11 @@
-//! [`AvroSchema`] and [`AvroReader`]: Avro schemas, and the conversion of Avro values to Python objects.
+//! [`AvroSchema`], [`AvroReader`] and [`AvroWriter`]: Avro schemas, and the conversion of Avro values to and from Python
+//! objects.
 
 mod read;
+mod write;
 
 pub(super) use read::AvroReader;
+pub(super) use write::AvroWriter;
 
 use crate::typed::fault::Fault;
 use crate::typed::schema::avro::{Kind, Logical, Schema};

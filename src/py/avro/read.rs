@@ -17,15 +17,25 @@ pub(crate) struct AvroReader {
     plan: Plan,
     /// The names of the plan, as interned strings.
     names: Vec<Py<PyString>>,
-    returns_names: bool,
+    /// Makes the value of a record in a union, from the record's full name and its dict.
+    named: Option<Py<PyAny>>,
+    /// Whether `named` makes the values of unions with one record too.
+    is_always_named: bool,
 }
 
 #[pymethods]
 impl AvroReader {
-    /// Resolves the schemas. With `returns_names`, a record in a union becomes a tuple of its full name and its dict.
+    /// Resolves the schemas. `named` makes the value of a record in a union from the record's full name and its dict.
+    /// Unless `is_always_named`, it does so only for unions of several types that are not null.
     #[new]
-    #[pyo3(signature = (writer, reader=None, returns_names=false))]
-    fn new(py: Python<'_>, writer: &AvroSchema, reader: Option<&AvroSchema>, returns_names: bool) -> PyResult<Self> {
+    #[pyo3(signature = (writer, reader=None, named=None, is_always_named=false))]
+    fn new(
+        py: Python<'_>,
+        writer: &AvroSchema,
+        reader: Option<&AvroSchema>,
+        named: Option<Py<PyAny>>,
+        is_always_named: bool,
+    ) -> PyResult<Self> {
         let target = reader.unwrap_or(writer);
         let plan =
             py.detach(|| Plan::new(&writer.schema, &target.schema)).map_err(|fault| schema_error(py, &fault, None))?;
@@ -35,7 +45,7 @@ impl AvroReader {
             return Err(schema_error(py, &fault, Some(hint)));
         }
         let names = plan.names().iter().map(|name| PyString::intern(py, name).unbind()).collect();
-        Ok(Self { plan, names, returns_names })
+        Ok(Self { plan, names, named, is_always_named })
     }
 
     /// Decodes the value that starts at a position.
@@ -44,7 +54,7 @@ impl AvroReader {
         let bytes = BytesLike::optional("data", Some(data))?;
         let bytes = bytes.as_ref().map(BytesLike::as_bytes).and_then(|bytes| bytes.get(start..)).unwrap_or_default();
         let types = Types::get(py)?;
-        let mut objects = Objects { py, types, names: &self.names, returns_names: self.returns_names };
+        let mut objects = Objects { py, types, names: &self.names, reader: self };
         decode(&self.plan, bytes, &mut objects).map_err(|mut fault| {
             fault.message = format!("the value does not fit its schema: {}", fault.message);
             schema_error(py, &fault, None)
@@ -59,6 +69,9 @@ pub(super) struct Types {
     pub(super) time: Py<PyAny>,
     pub(super) utc: Py<PyAny>,
     pub(super) decimal: Py<PyAny>,
+    /// The first moment of 1970 in UTC, and without a time zone.
+    pub(super) epoch: Py<PyAny>,
+    pub(super) local_epoch: Py<PyAny>,
     pub(super) uuid: Py<PyAny>,
 }
 
@@ -67,11 +80,14 @@ impl Types {
         static TYPES: PyOnceLock<Types> = PyOnceLock::new();
         TYPES.get_or_try_init(py, || {
             let datetime = py.import("datetime")?;
+            let (class, utc) = (datetime.getattr("datetime")?, datetime.getattr("timezone")?.getattr("utc")?);
             Ok(Self {
+                epoch: class.call1((1970, 1, 1, 0, 0, 0, 0, &utc))?.unbind(),
+                local_epoch: class.call1((1970, 1, 1))?.unbind(),
                 date: datetime.getattr("date")?.unbind(),
-                datetime: datetime.getattr("datetime")?.unbind(),
+                datetime: class.unbind(),
                 time: datetime.getattr("time")?.unbind(),
-                utc: datetime.getattr("timezone")?.getattr("utc")?.unbind(),
+                utc: utc.unbind(),
                 decimal: py.import("decimal")?.getattr("Decimal")?.unbind(),
                 uuid: py.import("uuid")?.getattr("UUID")?.unbind(),
             })
@@ -84,7 +100,7 @@ struct Objects<'a, 'py> {
     py: Python<'py>,
     types: &'static Types,
     names: &'a [Py<PyString>],
-    returns_names: bool,
+    reader: &'a AvroReader,
 }
 
 impl<'py> Objects<'_, 'py> {
@@ -249,10 +265,9 @@ impl<'py> Sink for Objects<'_, 'py> {
 
     fn branch(&mut self, branch: &Branch, read: impl FnOnce(&mut Self) -> Result<Self::Value>) -> Result<Self::Value> {
         let value = read(self)?;
-        match branch.record {
-            Some(name) if self.returns_names => {
-                let pair = (self.name(name)?, value).into_pyobject(self.py);
-                Ok(pair.map_err(unexpected)?.into_any())
+        match (branch.record, &self.reader.named) {
+            (Some(name), Some(named)) if branch.of > 1 || self.reader.is_always_named => {
+                named.bind(self.py).call1((self.name(name)?, value)).map_err(unexpected)
             }
             _ => Ok(value),
         }

@@ -153,6 +153,11 @@ impl Schema {
         self.root
     }
 
+    /// Returns all nodes.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
     /// Returns a node of this schema.
     pub fn node(&self, id: Id) -> &Node {
         &self.nodes[id.index()] // an Id is made by the parser of its schema only

@@ -750,10 +750,9 @@ def checked_message(name: Any, field: Field, kind: str) -> str | None:
 
 
 def _avro(schema: Schema, references: Mapping[str, Schema]) -> Any:
-    from klamm.registry.avro import parse
     from klamm.registry.columns.avro import Avro
 
-    return Avro(parse(schema, references))
+    return Avro(schema, references)
 
 
 def _in_microseconds(field: pa.Field) -> pa.Field:

@@ -7,17 +7,19 @@ writer's schema.
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from klamm.registry.avro import parse
 from klamm.registry.errors import SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from klamm.registry.avro import Parsed
+    from klamm.registry.schema import Schema
 
 _PRIMITIVES = {
     "null": pa.null(),
@@ -58,13 +60,29 @@ class Avro:
     """A parsed Avro schema with its named types.
 
     Args:
-        parsed: The result of `klamm.registry.avro.parse`.
+        schema: The schema.
+        references: The referenced schemas by name. Each schema comes after the schemas that it references.
+
+    Raises:
+        SchemaError: The schema is invalid.
     """
 
-    def __init__(self, parsed: Parsed) -> None:
-        self.names: Mapping[str, Any] = parsed.schema.get("__named_schemas", {})
-        self.root = parsed.schema["fields"][0]["type"]
-        self.is_bytes = parsed.is_bytes
+    def __init__(self, schema: Schema, references: Mapping[str, Schema]) -> None:
+        import fastavro
+
+        self.is_bytes = parse(schema, references).is_bytes
+        known: dict[str, Any] = {}
+        try:
+            for reference in references.values():
+                fastavro.parse_schema(_loaded(reference.text), named_schemas=known)
+            field = {"name": "value", "type": _loaded(schema.text)}
+            wrapped: Any = fastavro.parse_schema(
+                {"type": "record", "name": "klamm_Value", "fields": [field]}, named_schemas=known
+            )
+        except Exception as error:  # noqa: BLE001 - fastavro raises many types
+            raise SchemaError(f"the Avro schema is invalid: {type(error).__name__}: {error}") from None
+        self.names: Mapping[str, Any] = wrapped.get("__named_schemas", {})
+        self.root = wrapped["fields"][0]["type"]
 
     def arrow_type(self) -> pa.DataType:
         """Return the Arrow type of a column with values of this schema.
@@ -128,6 +146,15 @@ class Avro:
         full = [_name_of(self.resolved(member)) for member in members]
         short = [name.rpartition(".")[2] for name in full]
         return short if len(set(short)) == len(short) else full
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        if text.strip().isalpha():  # the name of a primitive type
+            return text.strip()
+        raise
 
 
 def plan(writer: Avro, reader: Avro) -> list[Any]:

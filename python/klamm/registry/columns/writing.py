@@ -313,9 +313,7 @@ def _planned(
 ) -> tuple[list[pa.DataType], list[Any]]:
     """Return the types for the first and the second cast of a column, and the plan for encoding the column."""
     if kind == "avro":
-        from klamm.registry.avro import parse
-
-        avro = Avro(parse(schema, references))
+        avro = Avro(schema, references)
         typed, plain, plan = _Avro(avro).node(avro.root, column, "", ())
         if avro.is_bytes:
             plan[0] = ["rest"]
