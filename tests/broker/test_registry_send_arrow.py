@@ -179,13 +179,18 @@ def test_what_was_read_can_be_sent_again(servers, registry, topic):
     )
 
 
-def test_the_example_of_the_page_runs(pair, topic, capsys):
+def test_the_examples_of_the_page_run(pair, topic, capsys):
     page = (Path(__file__).parents[2] / "docs" / "registry-columns.md").read_text(encoding="utf-8")
-    code = page.partition("```python\n")[2].partition("```")[0]
+    code = "".join(part.partition("```")[0] for part in page.split("```python\n")[1:] if "spark.read" not in part)
     code = code.replace("localhost:9092", pair[0].bootstrap_servers)
-    code = code.replace("http://localhost:8081", pair[1].url).replace("typed-orders", topic)
+    code = code.replace("http://localhost:8081", pair[1].url)
+    for name in ("typed-orders", "keyed-orders"):
+        code = code.replace(name, f"{topic}-{name}")
     exec(compile(code, "docs/registry-columns.md", "exec"), {})  # noqa: S102 - our own page
-    assert '[["fragile",null]]' in capsys.readouterr().out.replace("\n", "").replace(" ", "")
+    printed = capsys.readouterr().out
+    assert '[["fragile",null]]' in printed.replace("\n", "").replace(" ", "")
+    assert printed.splitlines()[-1] == "[{'id': 1}, None]"
+    assert f"`{printed.splitlines()[-1]}`" in page
 
 
 def test_keys_are_encoded_and_a_column_of_a_record_keeps_its_meaning(servers, registry, topic):

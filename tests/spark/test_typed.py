@@ -6,7 +6,9 @@ import datetime as dt
 import json
 import traceback
 import uuid
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from pyspark.errors import PythonException, StreamingQueryException
@@ -235,6 +237,20 @@ def test_typed_columns_are_written_with_a_derived_or_given_schema(kafka, registr
     copy = {"topic": f"{topic}-copy", "delivery": "exactly-once", "record.columns": "VALUE_is_null", **write}
     kafka.run(source, tmp_path, **copy)
     assert kafka.read(**options(registry, f"{topic}-copy")).count() == 6
+
+
+def test_the_example_of_the_page_runs(kafka, registry, topic, spark, capsys):
+    page = (Path(__file__).parents[2] / "docs" / "registry-columns.md").read_text(encoding="utf-8")
+    (code,) = (
+        part.partition("```")[0] for part in page.split("```python\n") if part.startswith("orders = (\n    spark")
+    )
+    with klamm.Producer(kafka.bootstrap) as producer:
+        table = pa.table({"id": [1, 2], "note": ["fragile", None]})
+        producer.send_arrow(topic, table, value_format="avro", registry=registry)
+    code = code.replace("localhost:9092", kafka.bootstrap).replace("typed-orders", topic)
+    code = code.replace("http://localhost:8081", registry._settings.urls[0])
+    exec(compile(code, "docs/registry-columns.md", "exec"), {"spark": spark})  # noqa: S102 - our own page
+    assert "fragile" in capsys.readouterr().out
 
 
 def test_columns_become_parts_of_a_record_only_on_request(dev, topic, spark):
