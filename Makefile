@@ -243,8 +243,9 @@ bench-broker: needs-everything build ## the dev broker beside Apache Kafka; ARGS
 bench-registry: needs-everything build ## typed columns and deserializers beside confluent-kafka and spark-avro; ARGS= goes to benches/registry/run.py
 	@$(BIN)/python benches/registry/run.py $(ARGS)
 
-test-schemas: needs-everything build ## real .proto files of KLAMM_PROTOS, compared with protoc (KLAMM_PROTOC); see tests/schemas
+test-schemas: needs-everything build ## real .proto files of KLAMM_PROTOS and .avsc files of KLAMM_AVSC, compared with other parsers; see tests/schemas
 	@$(BIN)/python tests/schemas/protos.py
+	@$(BIN)/python tests/schemas/avsc.py
 
 bench-codec: needs-rust build $(RUNNER) ## the codec beside other codecs: time, records in Python, instructions, size; ARGS= goes to benches/codec/run.py
 	@PATH="$(abspath $(TOOLS)/bin):$$PATH" $(PYTHON) benches/codec/run.py $(ARGS)
