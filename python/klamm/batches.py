@@ -44,6 +44,8 @@ class ValueFormat(TypedDict, total=False):
             makes the field null. "column" makes the field null, and adds columns such as `value_error` and `value_raw`.
         on_new_fields: What to do if the writer's schema is newer and has fields that the column does not have. "drop"
             ignores the new fields. "raise" treats the record as undecodable, so `on_error` decides what happens.
+        timestamp_unit: Unit of JSON numbers for columns of times: "s", "ms", "us" or "ns". Without it, such a number is an
+            error, because its unit is not known. By default, a time in JSON is text.
         subject_name_strategy: Strategy for the name of the schema's subject, as for the registry's deserializers.
         id_bytes: Length of a schema ID in bytes. The default is 4. Pass 8 if Apicurio Registry uses IDs of 8 bytes.
         record_columns: For `send_arrow`, the columns that are parts of a record and not fields of the value: "key",
@@ -63,6 +65,7 @@ class ValueFormat(TypedDict, total=False):
     flatten: bool
     on_error: Literal["raise", "null", "column"]
     on_new_fields: Literal["drop", "raise"]
+    timestamp_unit: Literal["s", "ms", "us", "ns"] | None
     subject_name_strategy: SubjectNameStrategy
     id_bytes: int
     record_columns: Sequence[str] | None

@@ -52,6 +52,7 @@ def read_table(
     flatten: bool = False,
     on_error: Literal["raise", "null", "column"] = "raise",
     on_new_fields: Literal["drop", "raise"] = "drop",
+    timestamp_unit: Literal["s", "ms", "us", "ns"] | None = None,
     subject_name_strategy: SubjectNameStrategy = "TOPIC",
     id_bytes: int = 4,
     **config: Any,
@@ -88,6 +89,8 @@ def read_table(
             makes the field null. "column" makes the field null, and adds columns such as `value_error` and `value_raw`.
         on_new_fields: What to do if the writer's schema is newer and has fields that the column does not have. "drop"
             ignores the new fields. "raise" treats the record as undecodable, so `on_error` decides what happens.
+        timestamp_unit: Unit of JSON numbers for columns of times: "s", "ms", "us" or "ns". Without it, such a number is an
+            error, because its unit is not known. By default, a time in JSON is text.
         subject_name_strategy: Strategy for the name of the schema's subject, as for the registry's deserializers.
         id_bytes: Length of a schema ID in bytes. The default is 4. Pass 8 if Apicurio Registry uses IDs of 8 bytes.
         **config: Kafka's configuration keys in snake_case; see `klamm.config.ConsumerConfig`.
@@ -121,6 +124,7 @@ def read_table(
         "flatten": flatten,
         "on_error": on_error,
         "on_new_fields": on_new_fields,
+        "timestamp_unit": timestamp_unit,
         "subject_name_strategy": subject_name_strategy,
         "id_bytes": id_bytes,
     }

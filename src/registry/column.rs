@@ -336,7 +336,7 @@ impl Column {
             Data::U16(values) => values.push(narrow(value)?),
             Data::U8(values) => values.push(narrow(value)?),
             Data::Times { values, from, to } => values.push(converted(value, *from, *to)?),
-            _ => return Err(self.unfit("a number")),
+            _ => return Err(self.unfit(&format!("the number {value}"))),
         }
         self.nulls.append_non_null();
         Ok(())
@@ -359,7 +359,7 @@ impl Column {
         match &mut self.data {
             Data::F64(values) => values.push(value),
             Data::F32(values) => values.push(value as f32),
-            _ => return Err(self.unfit("a number with a fraction")),
+            _ => return Err(self.unfit(&format!("the number {value}"))),
         }
         self.nulls.append_non_null();
         Ok(())
@@ -370,7 +370,7 @@ impl Column {
         match &mut self.data {
             Data::F32(values) => values.push(value),
             Data::F64(values) => values.push(f64::from(value)),
-            _ => return Err(self.unfit("a number with a fraction")),
+            _ => return Err(self.unfit(&format!("the number {value}"))),
         }
         self.nulls.append_non_null();
         Ok(())
@@ -378,7 +378,7 @@ impl Column {
 
     #[inline]
     pub(super) fn push_bool(&mut self, value: bool) -> Result<()> {
-        let Data::Bool(values) = &mut self.data else { return Err(self.unfit("a boolean")) };
+        let Data::Bool(values) = &mut self.data else { return Err(self.unfit(&value.to_string())) };
         values.append(value);
         self.nulls.append_non_null();
         Ok(())
@@ -519,16 +519,17 @@ fn offset_buffer(offsets: Vec<i32>) -> OffsetBuffer<i32> {
 
 #[inline]
 fn narrow<T: TryFrom<i64>>(value: i64) -> Result<T> {
-    T::try_from(value).map_err(|_| out_of_range(&value))
+    T::try_from(value).map_err(|_| out_of_range(&value, std::any::type_name::<T>()))
 }
 
 fn narrow_unsigned(value: u64) -> Result<i64> {
-    i64::try_from(value).map_err(|_| out_of_range(&value))
+    i64::try_from(value).map_err(|_| out_of_range(&value, "i64"))
 }
 
 #[cold]
-fn out_of_range(value: &dyn std::fmt::Display) -> Box<Fault> {
-    Fault::new(format!("the number {value} does not fit the type of the column"))
+fn out_of_range(value: &dyn std::fmt::Display, rust_type: &str) -> Box<Fault> {
+    let arrow_type = rust_type.replacen('i', "int", 1).replacen('u', "uint", 1);
+    Fault::new(format!("the number {value} does not fit the column's type {arrow_type}"))
 }
 
 /// Returns the digits with more or fewer decimal places. Fails if this would drop digits that are not zero.

@@ -20,8 +20,8 @@ use std::collections::{HashMap, HashSet};
 pub enum Plan {
     /// Avro's binary encoding.
     Avro(avro::Op),
-    /// JSON text.
-    Json,
+    /// JSON text, with the unit of numbers for columns of times, in nanoseconds.
+    Json(Option<i64>),
     /// Protobuf's wire format.
     Protobuf(protobuf::Message),
     /// The schema is not usable, for this reason.
@@ -34,7 +34,7 @@ impl Plan {
         let value: Value = serde_json::from_str(text).ok()?;
         Some(match value.get(0)?.as_str()? {
             "avro" => Self::Avro(avro::Op::parse(value.get(1)?)?),
-            "json" => Self::Json,
+            "json" => Self::Json(value.get(1).and_then(Value::as_i64)),
             "protobuf" => Self::Protobuf(protobuf::Message::parse(value.get(1)?)?),
             "fail" => Self::Fail(value.get(1)?.as_str()?.to_owned()),
             _ => return None,
@@ -45,7 +45,7 @@ impl Plan {
     pub fn decode(&self, payload: &[u8], column: &mut Column) -> Result<()> {
         match self {
             Self::Avro(op) => avro::decode(op, payload, column),
-            Self::Json => json::decode(payload, column),
+            Self::Json(time_unit) => json::decode(payload, column, *time_unit),
             Self::Protobuf(message) => protobuf::decode(message, payload, column),
             Self::Fail(why) => Err(Fault::new(why.as_str())),
         }

@@ -1,21 +1,23 @@
 //! Decodes JSON text into columns.
 //!
 //! serde_json parses the text and limits its nesting. Missing fields of a struct are null, and unknown fields are
-//! skipped. For a column of dates, times or bytes, the decoder parses JSON strings as dates, times or base64.
+//! skipped. For a column of dates, times or bytes, the decoder parses JSON strings as dates, times or base64. Numbers for
+//! decimal columns and for columns of times are never converted to floating point.
 
-use super::column::{Column, Data, nanoseconds_per_unit};
+use super::column::{Column, Data, nanoseconds_per_unit, power_of_ten};
 use super::text;
 use crate::typed::fault::{Fault, Result};
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 
-/// Reads one value, which must fill all bytes.
-pub fn decode(data: &[u8], column: &mut Column) -> Result<()> {
-    let site = FaultSite::default();
+/// Reads one value, which must fill all bytes. `time_unit` is the unit of numbers for columns of times, in nanoseconds.
+pub fn decode(data: &[u8], column: &mut Column, time_unit: Option<i64>) -> Result<()> {
+    let site = FaultSite { time_unit, ..FaultSite::default() };
     let mut parser = serde_json::Deserializer::from_slice(data);
     let read = Seed { column, site: &site }.deserialize(&mut parser).and_then(|()| parser.end());
     read.map_err(|error| {
@@ -32,6 +34,7 @@ pub fn decode(data: &[u8], column: &mut Column) -> Result<()> {
 /// The position of the parser in the value, and the error at this position.
 #[derive(Default)]
 struct FaultSite {
+    time_unit: Option<i64>,
     path: RefCell<Vec<Step>>,
     fault: RefCell<Option<Box<Fault>>>,
 }
@@ -67,17 +70,27 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> std::result::Result<(), D::Error> {
-        if self.column.is_json {
-            let text = <&RawValue as serde::Deserialize>::deserialize(parser)?;
-            return match text.get() {
-                "null" => {
-                    self.column.push_null();
+        let Self { column, site } = self;
+        if column.is_json || is_read_as_text(column.field.data_type()) {
+            let text = <&RawValue as serde::Deserialize>::deserialize(parser)?.get();
+            let pushed = match text.as_bytes().first() {
+                Some(b'n') => {
+                    column.push_null();
                     Ok(())
                 }
-                text => self.column.push_text(text).map_err(|fault| self.site.fail(fault)),
+                _ if column.is_json => column.push_text(text),
+                Some(b'-' | b'0'..=b'9') => push_number(text, column, site.time_unit),
+                Some(b'"') => {
+                    let string: Cow<'_, str> = serde_json::from_str(text).map_err(serde::de::Error::custom)?;
+                    push_string(&string, column)
+                }
+                Some(b'[') => Err(column.unfit("an array")),
+                Some(b'{') => Err(column.unfit("an object")),
+                _ => Err(column.unfit(text)),
             };
+            return pushed.map_err(|fault| site.fail(fault));
         }
-        parser.deserialize_any(self)
+        parser.deserialize_any(Self { column, site })
     }
 }
 
@@ -98,11 +111,7 @@ impl<'de> Visitor<'de> for Seed<'_> {
     }
 
     fn visit_i64<E: serde::de::Error>(self, value: i64) -> std::result::Result<(), E> {
-        let pushed = match self.column.field.data_type() {
-            DataType::Decimal128(..) | DataType::Decimal256(..) => self.column.push_decimal(i256::from(value), 0),
-            _ => self.column.push_int(value),
-        };
-        pushed.map_err(|fault| self.site.fail(fault))
+        self.column.push_int(value).map_err(|fault| self.site.fail(fault))
     }
 
     fn visit_u64<E: serde::de::Error>(self, value: u64) -> std::result::Result<(), E> {
@@ -116,12 +125,9 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let is_whole = value.fract() == 0.0 && value.abs() < EXACT_INTEGERS;
         let pushed = match &self.column.data {
             Data::F64(_) | Data::F32(_) => self.column.push_f64(value),
-            Data::I128(_) | Data::I256(_) => text::decimal(&value.to_string())
-                .ok_or_else(|| Fault::new(format!("the number {value} is not a decimal number")))
-                .and_then(|(digits, scale)| self.column.push_decimal(digits, scale)),
             // JSON has one type of numbers: 1.0 is an integer.
             _ if is_whole => self.column.push_int(value as i64),
-            _ => Err(self.column.unfit("a number with a fraction")),
+            _ => Err(self.column.unfit(&format!("the number {value}"))),
         };
         pushed.map_err(|fault| self.site.fail(fault))
     }
@@ -225,6 +231,7 @@ impl Visitor<'_> for Field<'_> {
 /// Appends a string to a column of text. For a column of another type, parses the string and appends the parsed value.
 fn push_string(value: &str, column: &mut Column) -> Result<()> {
     let data_type = column.field.data_type();
+    let shown = || format!("the string {:?}", value.chars().take(LONGEST_SHOWN).collect::<String>());
     let meant = match data_type {
         DataType::Utf8 => return column.push_text(value),
         DataType::Binary | DataType::FixedSizeBinary(_) => {
@@ -232,7 +239,7 @@ fn push_string(value: &str, column: &mut Column) -> Result<()> {
             return column.push_bytes(&bytes);
         }
         DataType::Decimal128(..) | DataType::Decimal256(..) => {
-            let (digits, scale) = text::decimal(value).ok_or_else(|| column.unfit("a string"))?;
+            let (digits, scale) = text::decimal(value).ok_or_else(|| column.unfit(&shown()))?;
             return column.push_decimal(digits, scale);
         }
         DataType::Date32 => text::date(value),
@@ -241,10 +248,81 @@ fn push_string(value: &str, column: &mut Column) -> Result<()> {
         _ => None,
     };
     match meant {
-        Some(number) => column.push_int(number),
-        None => Err(column.unfit("a string that is not one")),
+        Some(number) if is_time_of_python(number, data_type) => column.push_int(number),
+        Some(_) => Err(Fault::new(format!("the time {value} is not in the years 1 to 9999"))),
+        None => Err(column.unfit(&shown())),
     }
 }
+
+/// Returns whether numbers for a column are read as text: for decimal numbers, which a double cannot represent exactly,
+/// and for dates and times, whose numbers need a unit.
+fn is_read_as_text(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..)
+    ) || matches!(data_type, DataType::Date32 | DataType::Date64)
+        || nanoseconds_per_unit(data_type).is_some()
+}
+
+/// Appends a number to a column of decimal numbers or times. A number of a time has the unit `time_unit`, in
+/// nanoseconds. The time is rounded down to the unit of the column.
+fn push_number(number: &str, column: &mut Column, time_unit: Option<i64>) -> Result<()> {
+    let data_type = column.field.data_type();
+    let shown = || number.chars().take(LONGEST_SHOWN).collect::<String>();
+    let unfit = || Fault::new(format!("the number {} does not fit {data_type}", shown()));
+    match (nanoseconds_per_unit(data_type), time_unit) {
+        (Some(unit), Some(time_unit)) => {
+            let time = time_of(number, time_unit, unit).ok_or_else(unfit)?;
+            if !is_time_of_python(time, data_type) {
+                return Err(Fault::new(format!("the time {} is not in the years 1 to 9999", shown())));
+            }
+            column.push_int(time)
+        }
+        (Some(_), None) => Err(Fault::new(format!(
+            "the number {} has no unit, and the column is {data_type}; the option timestamp_unit sets the unit",
+            shown()
+        ))),
+        (None, _) if matches!(data_type, DataType::Date32 | DataType::Date64) => {
+            Err(column.unfit(&format!("the number {}", shown())))
+        }
+        (None, _) => {
+            let (digits, scale) = text::decimal(number).ok_or_else(unfit)?;
+            column.push_decimal(digits, scale)
+        }
+    }
+}
+
+/// Converts a time from one unit to another. Both units are in nanoseconds.
+fn time_of(number: &str, from: i64, to: i64) -> Option<i64> {
+    let (digits, scale) = text::decimal(number)?;
+    if scale.unsigned_abs() > LARGEST_SCALE {
+        return None;
+    }
+    let power = power_of_ten(u32::from(scale.unsigned_abs()));
+    let mut time = digits.checked_mul(i256::from(from))?;
+    let mut unit = i256::from(to);
+    if scale < 0 {
+        time = time.checked_mul(power)?;
+    } else {
+        unit = unit.checked_mul(power)?;
+    }
+    let quotient = time.checked_div(unit)?.to_i128()?;
+    let is_rounded_up = time.checked_rem(unit)? < i256::ZERO;
+    i64::try_from(quotient - i128::from(is_rounded_up)).ok()
+}
+
+/// Returns whether a timestamp is in the years 1 to 9999, which Python and Spark can represent.
+fn is_time_of_python(time: i64, data_type: &DataType) -> bool {
+    let DataType::Timestamp(..) = data_type else { return true };
+    let per_second = 1_000_000_000 / nanoseconds_per_unit(data_type).unwrap_or(1);
+    (-62_135_596_800..=253_402_300_799).contains(&time.div_euclid(per_second))
+}
+
+/// Largest power of ten that a 256-bit number can represent.
+const LARGEST_SCALE: u8 = 76;
+
+/// Maximum number of characters of a value in an error.
+const LONGEST_SHOWN: usize = 40;
 
 /// The largest number up to which a double represents every integer.
 const EXACT_INTEGERS: f64 = 9_007_199_254_740_992.0;

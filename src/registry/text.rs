@@ -47,6 +47,9 @@ pub(super) fn date(text: &str) -> Option<i64> {
     if !(1..=longest).contains(&day) {
         return None;
     }
+    if year == 0 {
+        return None; // Python's first year is 1
+    }
     // Years start in March, so that the leap day is the last one.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let era = year.div_euclid(400);

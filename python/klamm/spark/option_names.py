@@ -43,6 +43,7 @@ OPTIONS = {
         "flatten",
         "onError",
         "onNewFields",
+        "timestampUnit",
         "subject.name.strategy",
         "record.columns",
         "value.fields",
@@ -53,7 +54,7 @@ OPTIONS = {
 # Options for columns whose types come from a schema registry. Options of the registry client have the prefix REGISTRY.
 TYPED = frozenset(
     {"value.format", "key.format", "value.schema", "key.schema", "value.message", "key.message", "value.fields"}
-    | {"flatten", "onerror", "onnewfields", "record.columns", "auto.register.schemas"}
+    | {"flatten", "onerror", "onnewfields", "timestampunit", "record.columns", "auto.register.schemas"}
 )
 REGISTRY = "schema.registry."
 

@@ -49,6 +49,7 @@ class TypedOptions:
     flatten: bool
     on_error: str
     on_new_fields: str
+    timestamp_unit: str | None
     strategy: str
     record: tuple[str, ...] | None
     """The columns of a write that are parts of a record, or None if their names decide."""
@@ -62,6 +63,7 @@ class TypedOptions:
             "flatten": self.flatten,
             "on_error": self.on_error,
             "on_new_fields": self.on_new_fields,
+            "timestamp_unit": self.timestamp_unit,
             "subject_name_strategy": self.strategy,
             "record_columns": self.record,
             "auto_register_schemas": self.auto_register,
@@ -140,6 +142,7 @@ def typed_options(  # noqa: C901
         flatten=boolean(given, "flatten", False),
         on_error=on_error,
         on_new_fields=on_new_fields,
+        timestamp_unit=given.get("timestampunit", "").strip().lower() or None,
         strategy=given.get("subject.name.strategy", "TOPIC").strip().upper(),
         record=_names(given, "record.columns"),
         auto_register=boolean(given, "auto.register.schemas", True),

@@ -40,9 +40,10 @@ if TYPE_CHECKING:
 FORMATS = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
 _ON_ERROR = ("raise", "null", "column")
 _ON_NEW_FIELDS = ("drop", "raise")
+_UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+"""Units of times in nanoseconds."""
 _DEEPEST_PLAN = 126
 """Maximum depth of the nested lists in a plan: one less than serde_json, which parses the plan, accepts."""
-_NANOSECONDS = {"s": 10**9, "ms": 10**6, "ns": 1}
 _INVERTED = bytes(byte ^ 0xFF for byte in range(256))
 _SAMPLE = 1000
 """klamm infers a schema from at most this many records."""
@@ -96,6 +97,9 @@ class TypedColumns:
             raise ConfigError(f"on_new_fields cannot be {on_new!r}", hint=f"allowed: {', '.join(_ON_NEW_FIELDS)}")
         if id_bytes not in (4, 8):
             raise ConfigError(f"id_bytes cannot be {id_bytes!r}", hint="allowed: 4, 8")
+        unit = options.get("timestamp_unit")
+        if unit is not None and unit not in _UNITS:
+            raise ConfigError(f"timestamp_unit cannot be {unit!r}", hint=f"allowed: {', '.join(_UNITS)}")
         self._stops, self._has_errors, self._flattens = (
             on_error == "raise",
             on_error == "column",
@@ -117,6 +121,7 @@ class TypedColumns:
                 column.in_microseconds = in_microseconds
                 if field == "value" and options.get("value_fields") is not None:
                     column.choose(options["value_fields"], folded)  # type: ignore[arg-type]
+                column.json_plan = ["json", None if unit is None else _UNITS[unit]]
                 if on_new == "raise":
                     column.refuse_new_fields()
                 self._specs[field] = column
@@ -368,6 +373,7 @@ class _Column:
         self.in_microseconds = False
         self._chosen: tuple[Sequence[str], Callable[[str], str]] | None = None
         self._complete: Any = None
+        self.json_plan: list[Any] = ["json", None]
         self.field = pa.field(name, pa.null())
         if isinstance(schema, (pa.Schema, pa.DataType)) and kind != "json":
             raise ConfigError(
@@ -473,7 +479,7 @@ class _Column:
     def _made(self, field: pa.Field) -> ColumnDecoder:
         decoder = ColumnDecoder(field, self.name == "key", self._is_framed, self._id_bytes, self._kind)
         if not self._is_framed:
-            decoder.add(b"", json.dumps(["json"]))
+            decoder.add(b"", json.dumps(self.json_plan))
         return decoder
 
     async def _prepare_topic(self, topic: str, records: Records[Any, Any] | None) -> None:
@@ -711,10 +717,10 @@ class _Column:
         """Return the plan for a writer's schema, and the first field that only the writer has."""
         if self._kind == "json":
             if not self._refuses_new_fields:
-                return ["json"], None
+                return self.json_plan, None
             texts = {name: other.text for name, other in (await self._references(registered)).items()}
             writer = json_types.arrow_field(registered.schema.text, texts, self.name)
-            return ["json"], new_fields.of_json(
+            return self.json_plan, new_fields.of_json(
                 writer.type, self.field.type if self._complete is None else self._complete
             )
         if self._kind == "protobuf":
@@ -765,7 +771,7 @@ def _in_microseconds(field: pa.Field) -> pa.Field:
     elif pa.types.is_map(kind):
         kind = pa.map_(kind.key_field, _in_microseconds(kind.item_field))
     elif pa.types.is_timestamp(kind) and kind.unit != "us":
-        unit = {b"klamm.nanoseconds": str(_NANOSECONDS[kind.unit]).encode()}
+        unit = {b"klamm.nanoseconds": str(_UNITS[kind.unit]).encode()}
         return field.with_type(pa.timestamp("us", kind.tz)).with_metadata({**(field.metadata or {}), **unit})
     return field.with_type(kind)
 

@@ -39,7 +39,8 @@ def arrow_field(text: str, references: Mapping[str, str], name: str) -> pa.Field
         SchemaError: The schema is invalid, or recursive.
     """
     documents = Documents(text, references, is_checked=False)
-    return _Types(documents).field(name, documents.root, documents.resolver, "", ())
+    resolver = documents.resolver
+    return _Types(documents).field(name, documents.root, resolver, "", ((resolver.base_uri, ""),))
 
 
 class _Types:
