@@ -49,6 +49,7 @@ def read_table(
     value_message: str | None = None,
     key_message: str | None = None,
     value_fields: Sequence[str] | None = None,
+    recursion_depth: int = 1,
     flatten: bool = False,
     on_error: Literal["raise", "null", "column"] = "raise",
     on_new_fields: Literal["drop", "raise"] = "drop",
@@ -84,6 +85,8 @@ def read_table(
         value_message: Name of the Protobuf message type, such as "shop.Order". By default, the first record decides.
         key_message: Name of the Protobuf message type of the keys.
         value_fields: Names of the fields of the value to decode. The default is all fields.
+        recursion_depth: How often a Protobuf message type that contains itself becomes columns inside itself. Messages
+            inside these stay bytes.
         flatten: Whether each field of a struct becomes a column of its own.
         on_error: What to do if klamm cannot decode a key or value. "raise" raises a `DeserializationError`, and "null"
             makes the field null. "column" makes the field null, and adds columns such as `value_error` and `value_raw`.
@@ -121,6 +124,7 @@ def read_table(
         "value_message": value_message,
         "key_message": key_message,
         "value_fields": value_fields,
+        "recursion_depth": recursion_depth,
         "flatten": flatten,
         "on_error": on_error,
         "on_new_fields": on_new_fields,

@@ -15,6 +15,8 @@ pub struct Message {
     fields: Vec<Field>,
     /// Indices of the fields with small numbers, by field number.
     by_number: Vec<Option<usize>>,
+    /// Field numbers and indices of the other fields, in order.
+    others: Vec<(u32, usize)>,
 }
 
 #[derive(Debug)]
@@ -57,6 +59,10 @@ enum Kind {
     /// An enum: the names by number.
     Enum(Vec<(i32, String)>),
     Message(Box<Message>),
+    /// A message between the tags of a group, with the number of its field.
+    Group(u32, Box<Message>),
+    /// A message that stays encoded.
+    Encoded,
     /// `google.protobuf.Timestamp` and `Duration`.
     Time,
     /// A message of `google/protobuf/wrappers.proto`.
@@ -67,20 +73,25 @@ impl Message {
     /// Reads a plan from JSON.
     pub fn parse(plan: &Value) -> Option<Self> {
         let fields = plan.as_array()?.iter().map(Field::parse).collect::<Option<Vec<_>>>()?;
-        let mut by_number = vec![None; DIRECT_NUMBERS];
+        let (mut by_number, mut others) = (vec![None; DIRECT_NUMBERS], Vec::new());
         for (index, field) in fields.iter().enumerate() {
-            if let Some(slot) = by_number.get_mut(field.number as usize) {
-                *slot = Some(index);
+            match by_number.get_mut(field.number as usize) {
+                Some(slot) => *slot = Some(index),
+                None => others.push((field.number, index)),
             }
         }
-        Some(Self { fields, by_number })
+        others.sort_unstable();
+        Some(Self { fields, by_number, others })
     }
 
     #[inline]
     fn find(&self, number: u32) -> Option<usize> {
         match self.by_number.get(number as usize) {
             Some(found) => *found,
-            None => self.fields.iter().position(|field| field.number == number),
+            None => {
+                let at = self.others.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+                self.others.get(at).map(|(_, index)| *index)
+            }
         }
     }
 }
@@ -128,6 +139,11 @@ impl Kind {
                 Self::Enum(plan.get(1)?.as_array()?.iter().map(value).collect::<Option<_>>()?)
             }
             "message" => Self::Message(Box::new(Message::parse(plan.get(1)?)?)),
+            "group" => {
+                let number = u32::try_from(plan.get(2)?.as_u64()?).ok()?;
+                Self::Group(number, Box::new(Message::parse(plan.get(1)?)?))
+            }
+            "encoded" => Self::Encoded,
             "time" => Self::Time,
             "wrapper" => Self::Wrapper(Box::new(Message::parse(plan.get(1)?)?)),
             _ => return None,
@@ -141,12 +157,21 @@ impl Kind {
             Self::Bool | Self::Enum(_) => VARINT,
             Self::Fixed64 | Self::SFixed64 | Self::Double => EIGHT_BYTES,
             Self::Fixed32 | Self::SFixed32 | Self::Float => FOUR_BYTES,
-            Self::Text | Self::Bytes | Self::Message(_) | Self::Time | Self::Wrapper(_) => LENGTH,
+            Self::Group(..) => GROUP,
+            Self::Text | Self::Bytes | Self::Message(_) | Self::Encoded | Self::Time | Self::Wrapper(_) => LENGTH,
         }
     }
 
     fn merges(&self) -> bool {
-        matches!(self, Self::Message(_) | Self::Time | Self::Wrapper(_))
+        matches!(self, Self::Message(_) | Self::Group(..) | Self::Encoded | Self::Time | Self::Wrapper(_))
+    }
+
+    /// Reads the bytes of a value whose length is in the input.
+    fn content<'a>(&self, input: &mut Input<'a>) -> Result<&'a [u8]> {
+        match self {
+            Self::Group(number, _) => input.group(*number),
+            _ => input.bytes(),
+        }
     }
 }
 
@@ -178,8 +203,8 @@ pub fn decode(message: &Message, data: &[u8], column: &mut Column) -> Result<()>
         }
         let Some(child) = children.get_mut(at) else { continue };
         let read = match field.shape {
-            Shape::Optional | Shape::Implicit if wire == LENGTH && field.kind.merges() => {
-                input.bytes().map(|bytes| match embedded.iter_mut().find(|(of, _)| *of == at) {
+            Shape::Optional | Shape::Implicit if wire == field.kind.wire() && field.kind.merges() => {
+                field.kind.content(&mut input).map(|bytes| match embedded.iter_mut().find(|(of, _)| *of == at) {
                     Some((_, parts)) => parts.to_mut().extend_from_slice(bytes),
                     None => embedded.push((at, Cow::Borrowed(bytes))),
                 })
@@ -277,15 +302,19 @@ fn value(kind: &Kind, input: &mut Input<'_>, column: &mut Column) -> Result<()> 
         Kind::Float => column.push_f32(f32::from_le_bytes(input.array()?)),
         Kind::Double => column.push_f64(f64::from_le_bytes(input.array()?)),
         Kind::Enum(names) => push_enum(names, input.varint()? as i32, column),
-        Kind::Text | Kind::Bytes | Kind::Message(_) | Kind::Time | Kind::Wrapper(_) => {
-            payload(kind, input.bytes()?, column)
-        }
+        Kind::Text
+        | Kind::Bytes
+        | Kind::Message(_)
+        | Kind::Group(..)
+        | Kind::Encoded
+        | Kind::Time
+        | Kind::Wrapper(_) => payload(kind, kind.content(input)?, column),
     }
 }
 
 fn payload(kind: &Kind, bytes: &[u8], column: &mut Column) -> Result<()> {
     match kind {
-        Kind::Message(message) => decode(message, bytes, column),
+        Kind::Message(message) | Kind::Group(_, message) => decode(message, bytes, column),
         Kind::Time => time(bytes, column),
         Kind::Wrapper(message) => wrapped(message, bytes, column),
         _ => column.push_bytes(bytes),
@@ -296,10 +325,10 @@ fn payload(kind: &Kind, bytes: &[u8], column: &mut Column) -> Result<()> {
 fn default(kind: &Kind, column: &mut Column) -> Result<()> {
     match kind {
         Kind::Bool => column.push_bool(false),
-        Kind::Text | Kind::Bytes => column.push_bytes(b""),
+        Kind::Text | Kind::Bytes | Kind::Encoded => column.push_bytes(b""),
         Kind::Float | Kind::Double => column.push_f64(0.0),
         Kind::Enum(names) => push_enum(names, 0, column),
-        Kind::Message(message) => decode(message, b"", column),
+        Kind::Message(message) | Kind::Group(_, message) => decode(message, b"", column),
         Kind::Time => time(b"", column),
         Kind::Wrapper(message) => wrapped(message, b"", column),
         _ => column.push_int(0),
@@ -406,15 +435,17 @@ impl<'a> Input<'a> {
             EIGHT_BYTES => _ = self.array::<8>()?,
             LENGTH => _ = self.bytes()?,
             FOUR_BYTES => _ = self.array::<4>()?,
-            GROUP => return self.skip_group(number),
+            GROUP => _ = self.group(number)?,
             _ => return Err(Fault::new(format!("the field {number} has the unknown wire type {wire}"))),
         }
         Ok(())
     }
 
-    fn skip_group(&mut self, number: u32) -> Result<()> {
-        let mut open = vec![number];
+    /// Reads a group to its end. Returns the bytes between its tags.
+    fn group(&mut self, number: u32) -> Result<&'a [u8]> {
+        let (whole, mut open, mut left) = (self.0, vec![number], 0);
         while let Some(innermost) = open.last() {
+            left = self.0.len();
             match self.tag()? {
                 (number, GROUP) if open.len() < DEEPEST_GROUP => open.push(number),
                 (_, GROUP) => return Err(Fault::new("groups are nested too deep")),
@@ -425,7 +456,7 @@ impl<'a> Input<'a> {
                 (number, wire) => self.skip(number, wire)?,
             }
         }
-        Ok(())
+        Ok(whole.get(..whole.len() - left).unwrap_or_default())
     }
 }
 

@@ -40,6 +40,7 @@ OPTIONS = {
         "key.schema",
         "value.message",
         "key.message",
+        "recursionDepth",
         "flatten",
         "onError",
         "onNewFields",
@@ -54,7 +55,15 @@ OPTIONS = {
 # Options for columns whose types come from a schema registry. Options of the registry client have the prefix REGISTRY.
 TYPED = frozenset(
     {"value.format", "key.format", "value.schema", "key.schema", "value.message", "key.message", "value.fields"}
-    | {"flatten", "onerror", "onnewfields", "timestampunit", "record.columns", "auto.register.schemas"}
+    | {
+        "recursiondepth",
+        "flatten",
+        "onerror",
+        "onnewfields",
+        "timestampunit",
+        "record.columns",
+        "auto.register.schemas",
+    }
 )
 REGISTRY = "schema.registry."
 

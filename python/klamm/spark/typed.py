@@ -46,6 +46,7 @@ class TypedOptions:
     """Names of Protobuf message types by field."""
     fields: tuple[str, ...] | None
     """The fields of the value to decode, or None for all."""
+    recursion_depth: int
     flatten: bool
     on_error: str
     on_new_fields: str
@@ -67,6 +68,7 @@ class TypedOptions:
             "subject_name_strategy": self.strategy,
             "record_columns": self.record,
             "auto_register_schemas": self.auto_register,
+            "recursion_depth": self.recursion_depth,
         }
         for field, kind in self.formats.items():
             options[f"{field}_format"] = kind
@@ -139,6 +141,7 @@ def typed_options(  # noqa: C901
         schemas=schemas,
         messages=_messages(given, formats),
         fields=_names(given, "value.fields"),
+        recursion_depth=_recursion_depth(given.get("recursiondepth", "1").strip()),
         flatten=boolean(given, "flatten", False),
         on_error=on_error,
         on_new_fields=on_new_fields,
@@ -162,6 +165,12 @@ def _names(given: Settings, option: str) -> tuple[str, ...] | None:
     if option not in given:
         return None
     return tuple(name for part in given[option].split(",") if (name := part.strip()))
+
+
+def _recursion_depth(text: str) -> int:
+    if not text.isdecimal():
+        raise ConfigError(f"option 'recursionDepth' must be a number, got '{text}'")
+    return int(text)
 
 
 def _check_shown(registry: Settings) -> None:

@@ -38,13 +38,19 @@ if TYPE_CHECKING:
     from klamm.registry.subjects import Field, SubjectNameStrategy
 
 FORMATS = {"avro": "AVRO", "json": "JSON", "protobuf": "PROTOBUF"}
-_ON_ERROR = ("raise", "null", "column")
-_ON_NEW_FIELDS = ("drop", "raise")
 _UNITS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 """Units of times in nanoseconds."""
+_ALLOWED: dict[str, tuple[Any, ...]] = {
+    "on_error": ("raise", "null", "column"),
+    "on_new_fields": ("drop", "raise"),
+    "id_bytes": (4, 8),
+    "timestamp_unit": (None, *_UNITS),
+}
+"""The values of options. The first one is the default."""
 _DEEPEST_PLAN = 126
 """Maximum depth of the nested lists in a plan: one less than serde_json, which parses the plan, accepts."""
 _INVERTED = bytes(byte ^ 0xFF for byte in range(256))
+_MAX_RECURSION = 10
 _SAMPLE = 1000
 """klamm infers a schema from at most this many records."""
 
@@ -89,17 +95,8 @@ class TypedColumns:
         folded: Callable[[str], str] = str,
         in_microseconds: bool = False,
     ) -> None:
-        on_error, id_bytes = options.get("on_error", "raise"), options.get("id_bytes", 4)
-        if on_error not in _ON_ERROR:
-            raise ConfigError(f"on_error cannot be {on_error!r}", hint=f"allowed: {', '.join(_ON_ERROR)}")
-        on_new = options.get("on_new_fields", "drop")
-        if on_new not in _ON_NEW_FIELDS:
-            raise ConfigError(f"on_new_fields cannot be {on_new!r}", hint=f"allowed: {', '.join(_ON_NEW_FIELDS)}")
-        if id_bytes not in (4, 8):
-            raise ConfigError(f"id_bytes cannot be {id_bytes!r}", hint="allowed: 4, 8")
-        unit = options.get("timestamp_unit")
-        if unit is not None and unit not in _UNITS:
-            raise ConfigError(f"timestamp_unit cannot be {unit!r}", hint=f"allowed: {', '.join(_UNITS)}")
+        _check(options)
+        on_error, unit = options.get("on_error", "raise"), options.get("timestamp_unit")
         self._stops, self._has_errors, self._flattens = (
             on_error == "raise",
             on_error == "column",
@@ -116,13 +113,13 @@ class TypedColumns:
             if kind is None and schema is not None:
                 raise ConfigError(f"{field}_schema needs {field}_format", hint=f"allowed: {', '.join(FORMATS)}")
             if kind is not None and field in self._names:
-                column = _Column(field, kind, schema, self.registry, strategy, id_bytes)  # type: ignore[arg-type]
-                column.set_message(options.get(f"{field}_message"))
+                column = _Column(field, kind, schema, self.registry, strategy, options.get("id_bytes", 4))  # type: ignore[arg-type]
                 column.in_microseconds = in_microseconds
                 if field == "value" and options.get("value_fields") is not None:
                     column.choose(options["value_fields"], folded)  # type: ignore[arg-type]
                 column.json_plan = ["json", None if unit is None else _UNITS[unit]]
-                if on_new == "raise":
+                column.set_message(options.get(f"{field}_message"), options.get("recursion_depth", 1))
+                if options.get("on_new_fields") == "raise":
                     column.refuse_new_fields()
                 self._specs[field] = column
         self._plain_names = [name for name in self._names if name not in self._specs]
@@ -297,6 +294,14 @@ class TypedColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
+def _check(options: ValueFormat) -> None:
+    for name, allowed in _ALLOWED.items():
+        value = options.get(name, allowed[0])
+        if value not in allowed:
+            shown = ", ".join(str(each) for each in allowed if each is not None)
+            raise ConfigError(f"{name} cannot be {value!r}", hint=f"allowed: {shown}")
+
+
 def _are_null(array: pa.Array, failed: Collection[int]) -> pa.Array:
     """Return whether values are null. For values that cannot be decoded, the result is null."""
     rows = len(array)
@@ -374,6 +379,7 @@ class _Column:
         self._chosen: tuple[Sequence[str], Callable[[str], str]] | None = None
         self._complete: Any = None
         self.json_plan: list[Any] = ["json", None]
+        self._recursion_depth = 1
         self.field = pa.field(name, pa.null())
         if isinstance(schema, (pa.Schema, pa.DataType)) and kind != "json":
             raise ConfigError(
@@ -382,9 +388,15 @@ class _Column:
         if schema == "infer" and kind != "json":
             raise ConfigError(f"{name}_schema='infer' is only for JSON", hint="use 'latest'")
 
-    def set_message(self, name: Any) -> None:
-        """Set the name of the Protobuf message type. By default, the first record decides."""
+    def set_message(self, name: Any, recursion_depth: int) -> None:
+        """Set the name of the Protobuf message type, and how often a type may contain itself.
+
+        By default, the first record decides on the message type.
+        """
+        if type(recursion_depth) is not int or not 0 <= recursion_depth <= _MAX_RECURSION:
+            raise ConfigError(f"recursion_depth cannot be {recursion_depth!r}", hint=f"allowed: 0 to {_MAX_RECURSION}")
         self._message_name = checked_message(name, self.name, self._kind)
+        self._recursion_depth = recursion_depth
 
     def choose(self, fields: Sequence[str], folded: Callable[[str], str]) -> None:
         """From now on, decode only some fields of the values."""
@@ -631,7 +643,7 @@ class _Column:
     def _message_reader(self, message: Any) -> tuple[pa.Field, Any]:
         from klamm.registry.columns import protobuf
 
-        kind, plan = protobuf.columns(message)
+        kind, plan = protobuf.columns(message, self._recursion_depth)
         return pa.field(self.name, kind), (message.full_name, plan)
 
     def _inferred(self, records: Records[Any, Any]) -> tuple[pa.Field, Any] | None:

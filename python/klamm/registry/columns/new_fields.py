@@ -50,7 +50,7 @@ def of_protobuf(message: Any, plan: list[Any], path: str = "") -> str | None:
     return _first(
         of_protobuf(field.message_type, kinds[field.number][1], joined(path, field.name))
         for field in message.fields
-        if field.message_type is not None and kinds[field.number][0] == "message"
+        if field.message_type is not None and kinds[field.number][0] in ("message", "group")
     )
 
 

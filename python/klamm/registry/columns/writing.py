@@ -320,7 +320,7 @@ def _planned(
     elif kind == "json":
         typed, plain, plan = _json(column, "")
     else:
-        typed, plain, plan = _message(message, column, "", ())
+        typed, plain, plan = _message(message, column, "")
     return [typed, plain], plan
 
 
@@ -532,11 +532,9 @@ _PROTOBUF = {
 }  # fmt: skip
 
 
-def _message(message: Any, column: pa.DataType, path: str, outer: tuple[str, ...]) -> _Node:
+def _message(message: Any, column: pa.DataType, path: str) -> _Node:
     from klamm.registry.messages import is_repeated
 
-    check_depth({"name": message.full_name}, path, outer)
-    outer = (*outer, message.full_name)
     if not pa.types.is_struct(column):
         raise unfit(column, message.full_name, path)
     fields = {field.name: field for field in message.fields}
@@ -555,24 +553,24 @@ def _message(message: Any, column: pa.DataType, path: str, outer: tuple[str, ...
             if not pa.types.is_map(of.type):
                 raise unfit(of.type, "map", inside)
             entry = field.message_type.fields_by_name
-            key = _field(entry["key"], of.type.key_type, inside, outer, always=True)
-            item = _field(entry["value"], of.type.item_type, inside, outer, always=True)
+            key = _field(entry["key"], of.type.key_type, inside, always=True)
+            item = _field(entry["value"], of.type.item_type, inside, always=True)
             one, two = (pa.map_(key[i], item[i]) for i in (0, 1))
             plan: list[Any] = [["plain"], [key[2], item[2]]]
         elif is_repeated(field):
             if not _is_list(of.type):
                 raise unfit(of.type, "a repeated field", inside)
-            one, two, plan = _field(field, of.type.value_type, inside, outer, always=True)
+            one, two, plan = _field(field, of.type.value_type, inside, always=True)
             one, two, plan = pa.list_(one), pa.list_(two), [["plain"], [plan]]
         else:
-            one, two, plan = _field(field, of.type, inside, outer, always=bool(always))
+            one, two, plan = _field(field, of.type, inside, always=bool(always))
         typed.append(pa.field(of.name, one))
         plain.append(pa.field(of.name, two))
         parts.append([of.name, field.number, at, [], plan])
     return pa.struct(typed), pa.struct(plain), [["plain"], parts]
 
 
-def _field(field: Any, column: pa.DataType, path: str, outer: tuple[str, ...], *, always: bool) -> _Node:
+def _field(field: Any, column: pa.DataType, path: str, *, always: bool) -> _Node:
     from klamm.registry.columns.protobuf import KINDS, TIMES, WRAPPERS
 
     if field.message_type is not None:
@@ -586,7 +584,9 @@ def _field(field: Any, column: pa.DataType, path: str, outer: tuple[str, ...], *
             raise SchemaError(
                 f"a column cannot be written as {name}", path=path.removeprefix("."), hint="use a scalar field"
             )
-        return _message(field.message_type, column, path, outer)
+        if _is_binary(column):  # a message that stayed encoded when the column was read
+            return pa.binary(), pa.binary(), [["field", "bytes", True]]
+        return _message(field.message_type, column, path)
     if field.enum_type is not None:
         if not is_text(column):
             raise unfit(column, "an enum", path)
