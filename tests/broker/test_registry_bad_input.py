@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import decimal
 import json
 
@@ -284,58 +283,8 @@ class TestBadInput:
                 assert caught.value.record.value == b"\x00\x00\x00\x00\x01"
 
 
-def avro_pairs():
-    """Return a strategy of Avro schemas, each with a strategy of its values."""
-    leaves = st.sampled_from(
-        [
-            ("null", st.none()),
-            ("boolean", st.booleans()),
-            ("int", st.integers(-(2**31), 2**31 - 1)),
-            ("long", st.integers(-(2**63), 2**63 - 1)),
-            ("double", st.floats(allow_nan=False)),
-            ("bytes", st.binary(max_size=20)),
-            ("string", st.text(st.characters(exclude_categories=["Cs"]), max_size=20)),
-        ]
-    )
-
-    def grow(inner):
-        return st.one_of(
-            inner.map(lambda p: ({"type": "array", "items": p[0]}, st.lists(p[1], max_size=4))),
-            inner.map(
-                lambda p: (
-                    {"type": "map", "values": p[0]},
-                    st.dictionaries(st.text("abc", max_size=3), p[1], max_size=4),
-                )
-            ),
-            inner.filter(lambda p: p[0] != "null" and not isinstance(p[0], list)).map(
-                lambda p: (["null", p[0]], st.none() | p[1])
-            ),
-        )
-
-    return st.recursive(leaves, grow, max_leaves=5)
-
-
 # A busy machine is not a failure.
 WITHOUT_DEADLINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-
-
-@settings(WITHOUT_DEADLINE, max_examples=150)
-@given(st.lists(avro_pairs(), min_size=1, max_size=5), st.data())
-def test_random_avro_values_come_back(pairs, data):
-    schema = fields(*(field(f"f{number}", pair[0]) for number, pair in enumerate(pairs)))
-    value = {f"f{number}": data.draw(pair[1]) for number, pair in enumerate(pairs)}
-    with DevRegistry() as dev, SchemaRegistry(dev.url) as client:
-        written = AvroSerializer(client, json.dumps(schema)).serialize(value, "t")
-        deserializer = AvroDeserializer(client)
-        assert deserializer.deserialize(written, "t") == value
-        # Every other sequence of bytes is a value, or a typed error.
-        damaged = bytearray(written)
-        damaged[data.draw(st.integers(5, len(damaged) - 1)) if len(damaged) > 5 else 0] ^= data.draw(
-            st.integers(1, 255)
-        )
-        for other in (bytes(damaged), written[: data.draw(st.integers(0, len(written)))]):
-            with contextlib.suppress(SchemaError, SchemaNotFoundError):
-                deserializer.deserialize(other, "t")
 
 
 @WITHOUT_DEADLINE
