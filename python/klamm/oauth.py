@@ -100,7 +100,7 @@ def provided(provider: Callable[[], Any]) -> Token:
     return _call(provider, {})
 
 
-def client_credentials(url: str, settings: Mapping[str, str]) -> Token:
+def client_credentials(url: str, settings: Mapping[str, str], seconds: float) -> Token:
     """Fetch a token from an endpoint.
 
     Only clients that do not connect to Kafka, such as registry clients, use this function.
@@ -108,13 +108,14 @@ def client_credentials(url: str, settings: Mapping[str, str]) -> Token:
     Args:
         url: URL of the token endpoint.
         settings: `client.id`, `client.secret` and optionally `scope`.
+        seconds: Maximum time of the request.
 
     Raises:
         AuthenticationError: The endpoint returned no token.
         ConfigError: This computer does not allow the URL.
     """
     token_endpoint.check_allowed(url, settings)
-    return _fetch(url, settings, {})
+    return _fetch(url, settings, {}, seconds)
 
 
 def _refuse_unused(settings: Mapping[str, str], source: str, *used: str) -> None:
@@ -210,13 +211,13 @@ def _checked(expires_at: Any, found: str) -> float:
     return seconds
 
 
-def _fetch(url: str, settings: Mapping[str, str], extensions: Mapping[str, str]) -> Token:
+def _fetch(url: str, settings: Mapping[str, str], extensions: Mapping[str, str], seconds: float = TIMEOUT_S) -> Token:
     shown = urllib.parse.urlsplit(url)._replace(query="", fragment="").geturl()
     request = _request(url, settings)
     try:
-        status, body = token_endpoint.exchange(request, settings, TIMEOUT_S)
+        status, body = token_endpoint.exchange(request, settings, seconds)
     except (OSError, ValueError, HTTPException) as error:
-        raise token_endpoint.unreachable(url, shown, error, TIMEOUT_S) from None
+        raise token_endpoint.unreachable(url, shown, error, seconds) from None
     if not 200 <= status < 300:  # noqa: PLR2004 - HTTP's numbers
         raise token_endpoint.rejection(shown, status, body)
     value, expires_at = _token(shown, body)

@@ -138,7 +138,7 @@ def unreachable(url: str, shown: str, error: Exception, seconds: float) -> Authe
     proxy = _proxy(url)
     hint = _hint(reason)
     if isinstance(reason, TimeoutError):
-        reason = f"no answer within {seconds:.0f} s"
+        reason = f"no answer within {seconds:.3g} s"
     if proxy is not None and not isinstance(getattr(error, "reason", error), ssl.SSLError):
         hint = "check HTTPS_PROXY or HTTP_PROXY; NO_PROXY lists hosts that need no proxy"
     through = "" if proxy is None else f" through the proxy {proxy}"

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 MAX_RESPONSE = 64 << 20
 """Maximum size of a response, in bytes."""
+_SHORTEST = 0.001
+"""Shortest time for the request of a token, in seconds."""
 _RETRIABLE = {408, 429, 500, 502, 503, 504}
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 
@@ -63,14 +65,20 @@ class Requests:
         self._token: tuple[str, float] | None = None
         self._closed = False
 
-    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+    async def _send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, seconds: float
+    ) -> Response:
+        """Send a request. Raise `RegistryTimeoutError` if the response is not complete after some seconds."""
         raise NotImplementedError
 
     async def _pause(self, seconds: float) -> None:
         raise NotImplementedError
 
-    async def _call(self, function: Callable[[], Any]) -> Any:
-        """Call a blocking function, and return its result. On an event loop, the function runs in a thread."""
+    async def _call(self, function: Callable[[], Any], seconds: float) -> Any:
+        """Call a blocking function, and return its result.
+
+        On an event loop, the function runs in a thread, and the call ends after some seconds.
+        """
         raise NotImplementedError
 
     async def _once(self, key: object, fetch: Callable[[], Awaitable[Any]]) -> Any:
@@ -80,22 +88,33 @@ class Requests:
     async def _request(
         self, method: str, path: str, what: str, *, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> Any:
-        """Send a request and return the JSON of the response. `what` describes the request in error messages."""
+        """Send a request and return the JSON of the response. `what` describes the request in error messages.
+
+        All attempts together take at most `timeout` seconds. While there are more addresses, an address that does not
+        answer takes only its share of the time.
+        """
         if self._closed:
             raise ClosedError("the schema registry client is closed")
         chosen = {name: value for name, value in (query or {}).items() if value not in (None, False)}
         path += "?" + urlencode({k: "true" if v is True else v for k, v in chosen.items()}) if chosen else ""
         content = None if body is None else json.dumps(body).encode()
         settings, failure, failures = self._settings, SchemaRegistryError(f"{what} failed"), 0
+        deadline = time.monotonic() + settings.timeout
         for attempt in range(settings.max_retries + 1):
             if attempt:
                 longest = min(settings.retries_wait * 2 ** min(attempt - 1, 30), settings.retries_max_wait)
-                await self._pause(longest * random.uniform(0.5, 1))
+                pause = longest * random.uniform(0.5, 1)
+                if time.monotonic() + pause >= deadline:
+                    break
+                await self._pause(pause)
             for number in range(len(settings.urls)):
+                seconds = (deadline - time.monotonic()) / (len(settings.urls) - number)
+                if seconds <= 0:
+                    break
                 index = (self._first_url + number) % len(settings.urls)
                 url = settings.urls[index]
                 try:
-                    response = await self._send_with_token(method, url + path, content)
+                    response = await self._send_with_token(method, url + path, content, seconds)
                 except RegistryUnavailableError as error:
                     failure = _failed(what, url, error)
                     failures += 1
@@ -110,39 +129,39 @@ class Requests:
             failure.message += f" ({failures} attempts)"
         raise failure
 
-    async def _send_with_token(self, method: str, url: str, body: bytes | None) -> Response:
+    async def _send_with_token(self, method: str, url: str, body: bytes | None, seconds: float) -> Response:
         settings = self._settings
         headers = dict(settings.headers)
         if body is not None:
             headers["Content-Type"] = _CONTENT_TYPE
         if settings.token is None and settings.token_provider is None:
-            return await self._send(method, url, headers, body)
-        response = Response(401, b"")
+            return await self._send(method, url, headers, body, seconds)
+        response, deadline = Response(401, b""), time.monotonic() + seconds
         for attempt in range(2):
-            headers["Authorization"] = f"Bearer {await self._bearer()}"
-            response = await self._send(method, url, headers, body)
+            headers["Authorization"] = f"Bearer {await self._bearer(deadline)}"
+            response = await self._send(method, url, headers, body, deadline - time.monotonic())
             if response.status != 401 or attempt:  # noqa: PLR2004 - HTTP's number
                 break
             self._token = None  # the token may have been revoked before it expired
         return response
 
-    async def _bearer(self) -> str:
+    async def _bearer(self, deadline: float) -> str:
         if self._token is None or self._token[1] <= time.time():
-            await self._once("token", self._fetch_token)
+            await self._once("token", lambda: self._fetch_token(deadline))
         if self._token is None:
             raise RegistryAuthenticationError("no token for the schema registry")
         return self._token[0]
 
-    async def _fetch_token(self) -> None:
-        settings = self._settings
+    async def _fetch_token(self, deadline: float) -> None:
+        settings, seconds = self._settings, max(deadline - time.monotonic(), _SHORTEST)
         if settings.token_provider is not None:
             fetch = partial(oauth.provided, settings.token_provider)
         else:
             endpoint = dict(settings.token or {})
-            fetch = partial(oauth.client_credentials, endpoint.pop("url"), endpoint)
+            fetch = partial(oauth.client_credentials, endpoint.pop("url"), endpoint, min(seconds, oauth.TIMEOUT_S))
         began = time.time()
         try:
-            token = await self._call(fetch)
+            token = await self._call(fetch, seconds)
             value = header_value("the token", token.value)
         except (AuthenticationError, ConfigError) as error:
             hint = "check bearer.auth.issuer.endpoint.url, bearer.auth.client.id, .client.secret and .scope"
@@ -150,6 +169,8 @@ class Requests:
                 f"cannot log in to the schema registry: {error.message}",
                 hint=hint if settings.token_provider is None else "check bearer.auth.token.provider",
             ) from None
+        except RegistryTimeoutError:
+            raise
         except Exception as error:
             raise RegistryAuthenticationError(
                 f"cannot log in to the schema registry: bearer.auth.token.provider raised {type(error).__name__}"
@@ -174,11 +195,13 @@ class BlockingRequests(Requests):
                 self._http = os.getpid(), deadlines.bounded(httpx.Client(**_client_arguments(self._settings)))
             return self._http[1]
 
-    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+    async def _send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, seconds: float
+    ) -> Response:
         httpx, client = _library(), self._client()
         try:
             with (
-                deadlines.within(self._settings.timeout),
+                deadlines.within(seconds),
                 client.stream(method, url, headers=headers, content=body) as response,
             ):
                 read = bytearray()
@@ -187,12 +210,12 @@ class BlockingRequests(Requests):
                     _check_size(len(read))
                 return Response(response.status_code, bytes(read))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise _unsent(httpx, error, self._settings) from None
+            raise _unsent(httpx, error, seconds) from None
 
     async def _pause(self, seconds: float) -> None:
         sleep(seconds)
 
-    async def _call(self, function: Callable[[], Any]) -> Any:
+    async def _call(self, function: Callable[[], Any], seconds: float) -> Any:  # noqa: ARG002
         return function()
 
     async def _once(self, key: object, fetch: Callable[[], Awaitable[Any]]) -> Any:
@@ -250,7 +273,9 @@ class AsyncRequests(Requests):
             self._http = loop, httpx.AsyncClient(**_client_arguments(self._settings))
         return self._http[1]
 
-    async def _send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+    async def _send(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, seconds: float
+    ) -> Response:
         import asyncio
 
         httpx, client = _library(), self._client()
@@ -264,21 +289,24 @@ class AsyncRequests(Requests):
                 return Response(response.status_code, bytes(read))
 
         try:
-            return await asyncio.wait_for(exchange(), self._settings.timeout)
+            return await asyncio.wait_for(exchange(), seconds)
         except asyncio.TimeoutError:
-            raise _late(self._settings) from None
+            raise _late(seconds) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise _unsent(httpx, error, self._settings) from None
+            raise _unsent(httpx, error, seconds) from None
 
     async def _pause(self, seconds: float) -> None:
         import asyncio
 
         await asyncio.sleep(seconds)
 
-    async def _call(self, function: Callable[[], Any]) -> Any:
+    async def _call(self, function: Callable[[], Any], seconds: float) -> Any:
         import asyncio
 
-        return await asyncio.to_thread(function)
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(function), seconds)
+        except asyncio.TimeoutError:
+            raise RegistryTimeoutError(f"no token within {seconds:.3g} s") from None
 
     async def _once(self, key: object, fetch: Callable[[], Awaitable[Any]]) -> Any:
         import asyncio
@@ -331,13 +359,13 @@ def _check_size(size: int) -> None:
         raise SchemaRegistryError("the response of the schema registry is too long")
 
 
-def _late(settings: Settings) -> RegistryTimeoutError:
-    return RegistryTimeoutError(f"no complete response within {settings.timeout:g} s")
+def _late(seconds: float) -> RegistryTimeoutError:
+    return RegistryTimeoutError(f"no complete response within {seconds:.3g} s")
 
 
-def _unsent(httpx: Any, error: Exception, settings: Settings) -> SchemaRegistryError:
+def _unsent(httpx: Any, error: Exception, seconds: float) -> SchemaRegistryError:
     if isinstance(error, httpx.TimeoutException):
-        return _late(settings)
+        return _late(seconds)
     if isinstance(error, (httpx.LocalProtocolError, httpx.InvalidURL)):
         # The library's message can contain the invalid header or URL, which may contain a secret.
         return SchemaRegistryError(f"the request is invalid: {type(error).__name__}")
