@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import threading
 import time
@@ -476,7 +477,7 @@ def test_a_token_endpoint_that_never_ends_its_response_takes_no_longer_than_the_
     with dripping() as url:
         config = {"bearer_auth_client_id": "a", "bearer_auth_client_secret": "b", "timeout": 0.5}
         error, seconds = get_by_id(kind, dev.url, bearer_auth_issuer_endpoint_url=url, **config)
-    assert "0.5 s" in str(error)
+    assert re.search(r"within 0\.[45]\d* s", str(error))
     assert seconds < 9  # less than the timeout of a token endpoint without a registry
 
 

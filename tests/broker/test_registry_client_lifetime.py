@@ -6,6 +6,8 @@ import asyncio
 import gc
 import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -69,3 +71,41 @@ def test_errors_can_be_pickled():
     error = SchemaNotFoundError("x", status=404, code=40403, url="http://h", hint="y")
     copied = pickle.loads(pickle.dumps(error))  # noqa: S301
     assert (copied.status, copied.code, copied.url, str(copied)) == (404, 40403, "http://h", str(error))
+
+
+def test_a_fork_during_the_first_request_of_another_thread_does_not_hang():
+    program = """
+import os, signal, sys, threading
+from klamm.registry import Schema, SchemaRegistry
+from klamm.registry import http
+from klamm.registry.dev import DevRegistry
+
+started, waits = threading.Event(), threading.Event()
+arguments = http._client_arguments
+
+def slow(settings):  # creates the connections while the thread holds the lock of the client
+    if threading.current_thread().name == "first":
+        started.set()
+        waits.wait()
+    return arguments(settings)
+
+with DevRegistry() as dev, SchemaRegistry(dev.url) as writer:
+    schema = writer.register("s", Schema('"int"'))
+    http._client_arguments = slow
+    client = SchemaRegistry(dev.url)
+    thread = threading.Thread(target=client.get_by_id, args=(schema.id,), name="first")
+    thread.start()
+    started.wait()
+    client._cache._lock.__enter__()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)  # ends a process that hangs
+        assert client.get_by_id(schema.id).schema.text == '"int"'
+        os._exit(0)
+    client._cache._lock.__exit__()
+    waits.set()
+    thread.join()
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 0, run.stderr

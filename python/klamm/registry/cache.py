@@ -7,10 +7,44 @@ other decoders could use the cache too.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from typing import Any
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def fork_safe_lock() -> Any:
+    """Return a lock that is free in a forked process, even if another thread of the parent holds it during the fork."""
+    lock = _Lock()
+    _locks.add(lock)
+    return lock
+
+
+class _Lock:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def renew(self) -> None:
+        self._lock = threading.Lock()
+
+
+def _renew_locks() -> None:
+    for lock in list(_locks):
+        lock.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_locks)
 
 
 class Cache:
@@ -23,7 +57,7 @@ class Cache:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._entries: OrderedDict[Any, tuple[Any, float | None]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
 
     def get(self, key: Any) -> Any:
         """Return the value of a key, or None if the key has no value or the value has expired."""

@@ -11,7 +11,6 @@ import copy
 import json
 import os
 import random
-import threading
 import time
 from concurrent.futures import Future
 from functools import partial
@@ -21,6 +20,7 @@ from urllib.parse import urlencode
 from klamm import oauth
 from klamm.errors import AuthenticationError, ClosedError, ConfigError
 from klamm.registry import deadlines
+from klamm.registry.cache import fork_safe_lock
 from klamm.registry.config import header_value
 from klamm.registry.errors import (
     IncompatibleSchemaError,
@@ -104,8 +104,8 @@ class Requests:
             if attempt:
                 longest = min(settings.retries_wait * 2 ** min(attempt - 1, 30), settings.retries_max_wait)
                 pause = longest * random.uniform(0.5, 1)
-                if time.monotonic() + pause >= deadline:
-                    break
+                if deadline - time.monotonic() - pause < settings.timeout / 100:
+                    break  # too little time for an answer
                 await self._pause(pause)
             for number in range(len(settings.urls)):
                 seconds = (deadline - time.monotonic()) / (len(settings.urls) - number)
@@ -183,7 +183,9 @@ class BlockingRequests(Requests):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._lock = threading.Lock()
+        # In a forked process, a module that another thread of the parent was importing can never be imported.
+        _library()
+        self._lock = fork_safe_lock()
         self._flights: dict[object, Future[Any]] = {}
         self._http: tuple[int, Any] | None = None
 
