@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
+from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
+import pydantic
 import pytest
 
 import klamm
 from klamm.errors import ConfigError, DeserializationError
+from klamm.registry import JsonDeserializer, JsonSerializer, SchemaError, SchemaRegistry
+from klamm.registry.dev import DevRegistry
 from klamm.testing import DevBroker
 
 UTC = dt.timezone.utc
@@ -147,3 +153,49 @@ def test_a_value_of_another_type_is_named_for_what_it_is(read, text, kind, shown
 def test_an_unknown_unit_is_refused(read):
     with pytest.raises(ConfigError, match="allowed: s, ms, us, ns"):
         read("1", MICROS, timestamp_unit="minutes")
+
+
+@dataclass
+class Price:
+    amount: Decimal
+    rate: float
+    at: dt.datetime
+    day: dt.date
+    id: uuid.UUID
+    large: int
+    rest: Any = None
+
+
+def test_values_of_serializers_are_exact(topic):
+    price = Price(
+        Decimal("123456789012345678901234567890.12345678901234567890"),
+        0.1,
+        MOMENT,
+        dt.date(2026, 1, 2),
+        uuid.UUID(int=7),
+        10**30,
+        [Decimal("1E+3"), Decimal("-0.10")],
+    )
+    schema = '{"properties": {"amount": {"type": "number", "minimum": 1}, "at": {"type": "string"}}}'
+    with DevRegistry() as dev, SchemaRegistry(dev.url) as registry:
+        serializer = JsonSerializer(registry, schema)
+        data = serializer.serialize(price, topic)
+        assert b'"amount":123456789012345678901234567890.12345678901234567890,' in data
+        assert b'"at":"2026-01-02T03:04:05.678000Z"' in data
+        assert JsonDeserializer(registry, Price).deserialize(data, topic) == price
+        assert JsonDeserializer(registry).deserialize(data, topic)["large"] == 10**30
+        model = pydantic.create_model("Model", amount=Decimal, rate=float)
+        assert JsonDeserializer(registry, model).deserialize(data, topic).amount == price.amount
+        naive = serializer.serialize({"at": MOMENT.replace(tzinfo=None)}, topic)
+        assert naive.endswith(b'{"at":"2026-01-02T03:04:05.678000Z"}')
+        for value in Decimal("NaN"), Decimal("Infinity"):
+            with pytest.raises(SchemaError):
+                JsonSerializer(registry, schema, validate=False).serialize({"amount": value}, topic)
+        with pytest.raises(SchemaError) as caught:
+            serializer.serialize({"amount": Decimal("0.99999999999999999999")}, topic)
+        assert caught.value.path == "amount"
+        deep = []
+        for _ in range(100_000):
+            deep = [deep]
+        with pytest.raises(SchemaError, match="recursion"):
+            serializer.serialize(deep, topic)

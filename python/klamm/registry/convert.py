@@ -36,6 +36,7 @@ _LEAVES = {bool, bytes, dt.datetime, dt.date, dt.time, decimal.Decimal, float, i
 
 Most values have one of these types. A lookup in this set is ten times as fast as the checks for other types.
 """
+_JSON_LEAVES = {bool, decimal.Decimal, float, int, str, type(None)}
 _UNIONS = (Union, types.UnionType)
 _MISSING: Any = object()
 _REQUIRED: Any = object()
@@ -56,13 +57,17 @@ class NamedRecord(dict[str, Any]):
 
 
 def to_plain(value: Any, *, is_json: bool = False) -> Any:  # noqa: PLR0911 - one for each kind of value
-    """Return a value with dataclasses and pydantic models replaced by dicts, and enums by their values."""
-    if type(value) in _LEAVES:
+    """Return a value with dataclasses and pydantic models replaced by dicts, and enums by their values.
+
+    For JSON, dates, times and UUIDs become text. A datetime without a time zone is UTC, as in `send_arrow`.
+    """
+    leaves = _JSON_LEAVES if is_json else _LEAVES
+    if type(value) in leaves:
         return value
     if isinstance(value, enum.Enum):
         return value.value
     if type(value) is dict or isinstance(value, Mapping):
-        return {key: each if type(each) in _LEAVES else to_plain(each, is_json=is_json) for key, each in value.items()}
+        return {key: each if type(each) in leaves else to_plain(each, is_json=is_json) for key, each in value.items()}
     if isinstance(value, (list, set, frozenset)):
         return [to_plain(each, is_json=is_json) for each in value]
     if type(value) is tuple:  # fastavro takes (name, value) as a branch of a union
@@ -71,7 +76,16 @@ def to_plain(value: Any, *, is_json: bool = False) -> Any:  # noqa: PLR0911 - on
         return {f.name: to_plain(getattr(value, f.name), is_json=is_json) for f in dataclasses.fields(value)}
     if _is_model(type(value)):
         return to_plain(value.model_dump(mode="json" if is_json else "python", by_alias=True))
-    return value
+    return _json_text(value) if is_json else value
+
+
+def _json_text(value: Any) -> Any:
+    if isinstance(value, dt.datetime):
+        zoned = value.replace(tzinfo=dt.timezone.utc) if value.tzinfo is None else value.astimezone(dt.timezone.utc)
+        return zoned.isoformat().replace("+00:00", "Z")
+    if isinstance(value, (dt.date, dt.time)):
+        return value.isoformat()
+    return str(value) if isinstance(value, uuid.UUID) else value
 
 
 def _is_model(kind: Any) -> bool:
@@ -116,6 +130,7 @@ def _later(target: Any) -> Convert:
             compiled.append(_Compiler().compile(target))
         return compiled[0](value)
 
+    vars(convert)["has_decimals"] = True  # the type may contain some
     return convert
 
 
@@ -185,15 +200,20 @@ class _Compiler:
         self._failed_attempts: list[int] = []
 
     def compile(self, target: Any) -> Convert:
-        """Return the function for a type that no other type contains."""
+        """Return the function for a type that no other type contains.
+
+        If the type contains `Decimal`, the function has the attribute `has_decimals`.
+        """
         inner, failed = self.of(target), self._failed_attempts
-        if not failed:
+        has_decimals = decimal.Decimal in self._compiled
+        if not failed and not has_decimals:
             return inner
 
         def convert(value: Any) -> Any:
-            failed[0] = 0
+            failed[:] = [0]
             return inner(value)
 
+        vars(convert)["has_decimals"] = has_decimals
         return convert
 
     def of(self, target: Any) -> Convert:
@@ -221,6 +241,8 @@ class _Compiler:
             return _literal(target)
         record = target if origin is None else origin
         if hasattr(record, "__pydantic_validator__"):
+            for field in getattr(record, "model_fields", {}).values():
+                self.of(field.annotation)  # to find decimals; pydantic itself converts the fields
             return _validate(target)
         if dataclasses.is_dataclass(record):
             return _object(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 from urllib.parse import quote, urljoin
 
@@ -230,13 +232,28 @@ def _innermost(error: Any) -> Any:
     return inner if len(inner.instance_path) > len(error.instance_path) else error
 
 
+_MARK = secrets.token_hex(16)
+"""Text that no value contains, for numbers that the JSON encoder cannot write."""
+_MARKED = re.compile(f'"{_MARK}([^"]*)"')
+
+
+def _marked(value: Any) -> str:
+    """Return the text for a value that `json.dumps` does not know."""
+    if not isinstance(value, Decimal):
+        raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+    if not value.is_finite():
+        raise ValueError(f"Out of range decimal values are not JSON compliant: {value}")
+    return f"{_MARK}{value}"
+
+
 class JsonSerializer(BaseSerializer[T]):
     """Serialize values as JSON with a JSON Schema.
 
     Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
     A value must have a type that `json.dumps` accepts. The serializer also accepts dataclasses, pydantic models and
-    enums.
+    enums. A `Decimal` becomes a number with all its digits. Dates, times and UUIDs become text, and a datetime without a
+    time zone is UTC.
 
     Args:
         registry: Client of the registry.
@@ -296,11 +313,15 @@ class JsonSerializer(BaseSerializer[T]):
         return parsed.name
 
     def _encode(self, parsed: Parsed, value: Any) -> bytes:
-        plain = to_plain(value if self._to_dict is None else self._to_dict(value), is_json=True)
+        try:
+            plain = to_plain(value if self._to_dict is None else self._to_dict(value), is_json=True)
+        except (OverflowError, RecursionError) as error:
+            raise SchemaError(f"the value cannot be written as JSON: {error}") from None
         if self._validates:
             _validate(parsed, plain)
         try:
-            return json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+            text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_marked)
+            return (_MARKED.sub(r"\1", text) if _MARK in text else text).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise SchemaError(f"the value cannot be written as JSON: {error}") from None
 
@@ -367,6 +388,8 @@ class JsonDeserializer(BaseDeserializer[T_co]):
             id_bytes=id_bytes,
         )
         self._validates = validate
+        has_decimals = getattr(self._convert, "has_decimals", False)
+        self._parse_json = json.JSONDecoder(parse_float=Decimal).decode if has_decimals else json.loads
 
     def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
         return parse(schema, references)
@@ -376,7 +399,7 @@ class JsonDeserializer(BaseDeserializer[T_co]):
 
     def _decode(self, writer: Parsed, reader: Parsed | None, data: bytes, frame: Frame) -> Any:
         try:
-            plain = json.loads(data[frame.start :].decode())
+            plain = self._parse_json(data[frame.start :].decode())
         except (ValueError, RecursionError) as error:
             raise SchemaError(f"the value is not JSON: {type(error).__name__}: {error}") from None
         if data.count(b"[") + data.count(b"{") > _MAX_DEPTH:
