@@ -90,6 +90,17 @@ EXACT = [
      [('{"amount": 1234567890123456.78, "n": 9223372036854775807}', '{"amount": "1234567890123456.78", "n": 9223372036854775807}'),
       ('{"amount": "0", "n": {"string": "AP8="}}', '{"amount": "0.00", "n": "AP8="}'),
       ('{"amount": -1.5, "n": {"bytes": "AP8="}}', '{"amount": "-1.50", "n": {"bytes": "AP8="}}')]),
+    ("avro", "s.avsc", json.dumps([
+        {"type": "record", "name": "shop.Started", "fields": [{"name": "job", "type": "long"}]},
+        {"type": "record", "name": "shop.Stopped", "fields": [{"name": "job", "type": "long"}]},
+        {"type": "record", "name": "shop.Other", "fields": [
+            {"name": "at", "type": {"type": "long", "logicalType": "timestamp-nanos"}},
+            {"name": "big", "type": ["null", {"type": "bytes", "logicalType": "big-decimal"}]},
+            {"name": "id", "type": ["string", {"type": "fixed", "name": "Id", "size": 16, "logicalType": "uuid"}]}]}]),
+     [(line, line) for line in (
+        '{"shop.Started": {"job": 1}}', '{"shop.Stopped": {"job": 2}}',
+        '{"at": "2026-03-01T12:00:00.000001+00:00", "big": "123456789012345678901234567890.10", "id": "x"}',
+        '{"at": "2026-03-01T12:00:00+00:00", "big": null, "id": {"shop.Id": "6a0c2a3f-0f0e-4c1b-9d5f-2b1f3f1f0a01"}}')]),
     ("json", "s.json", '{"type": "object", "properties": {"amount": {"type": "number"}}}',
      [('{"amount": 1234567890123456.78}', '{"amount": 1234567890123456.78}'),
       ('{"amount": 12345678901234567890123456789, "s": "x"}', '{"amount": 12345678901234567890123456789, "s": "x"}')]),
@@ -99,7 +110,7 @@ EXACT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "name", "schema", "lines"), EXACT, ids=[each[0] for each in EXACT])
+@pytest.mark.parametrize(("kind", "name", "schema", "lines"), EXACT, ids=["avro", "records", "json", "protobuf"])
 def test_numbers_stay_exact_and_unions_name_their_branch(cli, topic, tmp_path, kind, name, schema, lines):  # noqa: PLR0917
     file = tmp_path / name
     file.write_text(schema)

@@ -141,7 +141,7 @@ def typed_values(draw):
 
 
 @given(typed_values())
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
 def test_what_is_printed_can_be_read_again(case):
     union, (name, value) = case
     parsed = fastavro.parse_schema(record("Value", v=union))

@@ -30,14 +30,17 @@ if TYPE_CHECKING:
 _PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _INTEGERS = {"int": 31, "long": 63}
 _FLOATS = ("float", "double")
+_DECIMALS = ("decimal", "big-decimal")
 _TIMES: dict[str, Any] = {
     "date": dt.date,
     "time-millis": dt.time,
     "time-micros": dt.time,
     "timestamp-millis": dt.datetime,
     "timestamp-micros": dt.datetime,
+    "timestamp-nanos": dt.datetime,
     "local-timestamp-millis": dt.datetime,
     "local-timestamp-micros": dt.datetime,
+    "local-timestamp-nanos": dt.datetime,
 }
 # How well a value fits a branch of a union. A lower number fits better.
 _SAME, _CONVERTED, _NUMBER, _EXTRA_FIELDS, _INEXACT = range(5)
@@ -311,8 +314,10 @@ def _from_text(kind: _Type, text: str) -> tuple[int, Any] | None:  # noqa: PLR09
         if kind.kind == "enum":
             return (_CONVERTED, text) if text in kind.symbols else None
         if kind.kind in ("bytes", "fixed"):
-            if kind.logical == "decimal":
+            if kind.logical in _DECIMALS:
                 return _decimal(kind, Decimal(text))
+            if kind.logical == "uuid":
+                return _CONVERTED, uuid.UUID(text)
             data = base64.b64decode(text, validate=True)
             return (_CONVERTED, data) if kind.kind == "bytes" or len(data) == kind.size else None
         if kind.kind in _INTEGERS and kind.logical in _TIMES:
@@ -335,7 +340,7 @@ def _time(logical: str, text: str) -> Any:
 
 
 def _from_number(kind: _Type, value: int | Decimal) -> tuple[int, Any] | None:
-    if kind.kind in ("bytes", "fixed") and kind.logical == "decimal":
+    if kind.kind in ("bytes", "fixed") and kind.logical in _DECIMALS:
         return _decimal(kind, Decimal(value))
     if kind.kind in _INTEGERS:
         bound = 1 << _INTEGERS[kind.kind]
@@ -370,6 +375,8 @@ def _decimal(kind: _Type, value: Decimal) -> tuple[int, Decimal]:
     digits, exponent = value.as_tuple().digits, int(value.as_tuple().exponent)
     if not any(digits):
         return _CONVERTED, Decimal(0)
+    if kind.logical == "big-decimal":  # each value has a scale of its own
+        return _CONVERTED, value
     last_digit = exponent + next(at for at, digit in enumerate(reversed(digits)) if digit)
     if last_digit < -kind.scale or value.adjusted() + 1 + kind.scale > kind.precision:
         raise _Unfit(f"{_text(value)} does not fit decimal({kind.precision}, {kind.scale})")
@@ -444,10 +451,10 @@ def _can_be(branch: _Type, value: Any, depth: int = 2) -> bool:  # noqa: C901, P
     if isinstance(value, str):
         return (branch.kind == "string" and branch.logical != "uuid") or value in branch.symbols
     if isinstance(value, (bytes, bytearray)):
-        is_plain = branch.logical != "decimal"
+        is_plain = branch.logical not in (*_DECIMALS, "uuid")
         return is_plain and (branch.kind == "bytes" or (branch.kind == "fixed" and branch.size == len(value)))
     if isinstance(value, Decimal):
-        return branch.logical == "decimal"
+        return branch.logical in _DECIMALS
     if isinstance(value, (dt.date, dt.time)):
         return _TIMES.get(branch.logical or "") is type(value)
     return isinstance(value, uuid.UUID) and branch.logical == "uuid"

@@ -143,7 +143,7 @@ def _decoder(client: SchemaRegistry, kind: str) -> Decode:
     from klamm.registry.errors import SchemaError
 
     if kind == "avro":
-        return typed_formats.AvroToJson(client).deserialize
+        return typed_formats.AvroToJson(client, return_record_name=True).deserialize
     if kind == "json":
         return typed_formats.JsonToJson(client).deserialize
     from google.protobuf import json_format
