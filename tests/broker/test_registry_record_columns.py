@@ -103,6 +103,7 @@ def test_a_column_names_the_topic_of_each_record(registry, send, records, topic)
         ({"id": [1], "value_is_null": [1]}, {"record_columns": ["value_is_null"]}, "has to be bool"),
         ({"id": [1], "value_is_null": [None]}, {"record_columns": ["value_is_null"]}, "has to be bool"),
         ({"id": [1], "offset": [9]}, {"record_columns": ["offset"]}, "offset"),
+        ({"id": [1], "key": [b"k"]}, {"record_columns": "key"}, "record_columns"),
     ],
 )
 def test_a_column_whose_values_would_be_lost_is_an_error(cluster, send, topic, columns, options, name):  # noqa: PLR0917

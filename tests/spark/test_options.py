@@ -43,6 +43,7 @@ TOPIC = BOOTSTRAP | {"subscribe": "t"}
         (TOPIC | {"maxTriggerDelay": "soon"}, "must be a duration such as 500ms, 10s, 15m or 2h, got 'soon'"),
         (TOPIC | {"columns": "key,,value"}, "list of different names"),
         (TOPIC | {"columns": "key,key"}, "list of different names"),
+        (TOPIC | {"columns": "key,KEY"}, "list of different names"),
         (TOPIC | {"fetchOffset.numRetries": "none"}, "'fetchOffset.numRetries' must be a whole number"),
         (TOPIC | {"maxOffsetsPerTrigger": "0"}, "'maxOffsetsPerTrigger' must be a whole number above 0, got '0'"),
         (TOPIC | {"maxOffsetsPerTrigger": "many"}, "got 'many'"),

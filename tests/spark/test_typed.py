@@ -317,7 +317,7 @@ def test_only_the_named_fields_are_decoded(dev, topic):
         assert (
             dev.read(**given, columns="value").schema.simpleString() == "struct<value:struct<Id:bigint,offset:bigint>>"
         )
-        flat = dev.read(**given, flatten="true", columns="offset,value")
+        flat = dev.read(**given, flatten="true", columns="Offset,VALUE")
         assert flat.columns == ["offset", "Id", "value_offset", "value_is_null"]
         assert [tuple(row) for row in flat.where("ID = 7").select("iD", "value_offset").collect()] == [(7, 8)]
         with pytest.raises(Exception, match="no field 'new'"):

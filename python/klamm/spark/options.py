@@ -239,7 +239,7 @@ def _columns(given: Settings) -> tuple[str, ...] | None:
     if "columns" not in given:
         return None
     names = tuple(name.strip() for name in given["columns"].split(","))
-    if not all(names) or len(set(names)) < len(names):
+    if not all(names) or len({name.lower() for name in names}) < len(names):
         raise ConfigError(
             f"option 'columns' must be a comma-separated list of different names, got '{given['columns']}'"
         )

@@ -62,14 +62,16 @@ def source_schema(include_headers: bool, columns: tuple[str, ...] | None = None)
 
     Args:
         include_headers: Add the column `headers` to the default columns.
-        columns: Names of the columns to read. Default: all columns except `headers`.
+        columns: Names of the columns to read, in any case. Default: all columns except `headers`.
 
     Raises:
         ConfigError: A column does not exist.
     """
     if columns is None:
         columns = tuple(name for name in _SOURCE if include_headers or name != "headers")
-    return StructType([StructField(name, _source_column(name)[0]) for name in columns])
+    by_lower = {name.lower(): name for name in _SOURCE}
+    names = [by_lower.get(name.lower(), name) for name in columns]  # Spark compares names without case
+    return StructType([StructField(name, _source_column(name)[0]) for name in names])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from klamm._klamm import encode_column
+from klamm.arguments import list_of_str
 from klamm.errors import ArgumentError, ConfigError
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
 from klamm.registry.columns import FORMATS, checked_message
@@ -68,11 +69,11 @@ class TypedRows:
             if registry is None:
                 raise ConfigError(f"{field}_format={kind!r} needs a registry", hint="pass registry=SchemaRegistry(...)")
             self._formats[field] = str(kind)
-        schema = self._data.schema
+        schema, parts = self._data.schema, options.get("record_columns")
         value = dict(zip(schema.names, schema.types, strict=True)).get("value", pa.null())
         self._layout = layout(
             schema.names,
-            options.get("record_columns"),
+            None if parts is None else list_of_str("record_columns", parts),
             self._formats,
             topic,
             is_struct=pa.types.is_struct(value) or pa.types.is_null(value),
