@@ -199,3 +199,61 @@ def test_fields_of_proto2_that_are_not_set(registry):
     text = 'syntax = "proto2"; message M { optional int32 a = 1 [default = 5]; required int32 b = 2; }'
     kind = message_factory.GetMessageClass(pool_of(parse(text, "two.proto"), {}).FindMessageTypeByName("M"))
     assert read(registry, kind(b=1), dict, "two") == {"a": None, "b": 1}
+
+
+class TestWriting:
+    @pytest.mark.parametrize(
+        "value",
+        [
+            {"mark": b"\xff\0ab"},
+            {"mark": b"abcd"},
+            {"number": 2**63 - 1, "big": 2**64 - 1},
+            {"price": float("inf")},
+            {"price": float("-inf")},
+            {"at": dt.datetime(2026, 1, 2, 3, 4, 5, 6, dt.timezone.utc)},
+            {"wait": dt.timedelta(days=2, microseconds=1)},
+            {"wait": -dt.timedelta(microseconds=1)},
+            {"limit": 0},
+            {"by_id": {7: {"text": "", "pieces": 1}}, "colors": {"a": "RED"}},
+            {"lines": [{"text": "x", "pieces": 0}], "parent": {**EMPTY, "mark": b"\x01"}},
+            {"extra": {"a": [1.0, None]}},
+            {"detail": {"@type": "type.googleapis.com/shop.Order", **EMPTY, "mark": b"\xff"}},
+            {"detail": {"@type": "type.googleapis.com/google.protobuf.Duration", "value": dt.timedelta(1)}},
+            {"note": None, "class": 3, "paid": True, "color": "RED", "cash": 0},
+        ],
+        ids=str,
+    )
+    def test_what_is_read_is_written_back(self, registry, value):
+        data = ProtobufSerializer(registry, ORDER).serialize(value, "t")
+        assert ProtobufDeserializer(registry, to=dict).deserialize(data) == {**EMPTY, **value}
+
+    def test_the_json_form(self, registry):
+        value = {"mark": "/w==", "number": "7", "at": "1970-01-01T00:00:01Z", "byId": {"7": {}}, "price": "Infinity"}
+        found = ProtobufDeserializer(registry, ORDER).deserialize(
+            ProtobufSerializer(registry, ORDER).serialize(value, "t")
+        )
+        assert (found.mark, found.number, found.at.seconds, found.price) == (b"\xff", 7, 1, float("inf"))
+        assert 7 in found.by_id
+
+    def test_a_naive_datetime_is_in_utc(self, registry):
+        data = ProtobufSerializer(registry, ORDER).serialize({"at": dt.datetime(1970, 1, 1, 0, 0, 1)}, "t")  # noqa: DTZ001
+        assert ProtobufDeserializer(registry, ORDER).deserialize(data).at.seconds == 1
+
+    def test_a_dataclass(self, registry):
+        order = Order("a", 2**60, b"\x01ab", Color.RED, [Line("x", 0)], {1: Line("", 0)}, line=Line("y"))
+        data = ProtobufSerializer(registry, ORDER).serialize(order, "t")
+        assert ProtobufDeserializer(registry, to=Order).deserialize(data) == order
+
+    def test_a_pydantic_model(self, registry):
+        pydantic = pytest.importorskip("pydantic")
+        model = pydantic.create_model("Model", mark=(bytes, ...), at=(dt.datetime, ...))
+        value = model(mark=b"\xff", at=dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.timezone.utc))
+        data = ProtobufSerializer(registry, ORDER).serialize(value, "t")
+        assert ProtobufDeserializer(registry, to=model).deserialize(data) == value
+
+    @pytest.mark.parametrize(
+        "value", [{"number": 3.7}, {"number": True}, {"mark": 3}, {"none": 1}, {"at": 5}, {"paid": 1}]
+    )
+    def test_values_of_other_types_are_refused(self, registry, value):
+        with pytest.raises(SchemaError, match=r"shop\.Order"):
+            ProtobufSerializer(registry, ORDER).serialize(value, "t")

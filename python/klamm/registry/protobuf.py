@@ -17,7 +17,7 @@ from klamm.registry.convert import to_plain
 from klamm.registry.errors import SchemaError
 from klamm.registry.framing import indexes_of, written
 from klamm.registry.known_protos import is_known
-from klamm.registry.messages import Compiler
+from klamm.registry.messages import Compiler, json_form
 from klamm.registry.pools import pool_of
 from klamm.registry.proto import descriptor, lossless_text
 from klamm.registry.schema import Reference, Schema
@@ -149,7 +149,8 @@ class ProtobufSerializer(BaseSerializer[T]):
     """Serialize Protobuf messages. Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
     The serializer takes the schema from the class of the message. With `message_type`, the serializer also accepts
-    dicts, dataclasses and pydantic models.
+    dicts, dataclasses and pydantic models. Their values have the types that `ProtobufDeserializer` returns with `to`, or
+    Protobuf's JSON form.
 
     Args:
         registry: Client of the registry.
@@ -217,8 +218,10 @@ class ProtobufSerializer(BaseSerializer[T]):
                 hint="pass a message, or create the serializer with message_type",
             )
         try:
-            return json_format.ParseDict(to_plain(value, is_json=True), self._message_type())
-        except (json_format.ParseError, TypeError, ValueError, AttributeError) as error:
+            descriptor = self._message_type.DESCRIPTOR
+            plain = json_form(descriptor, to_plain(value))
+            return json_format.ParseDict(plain, self._message_type(), descriptor_pool=descriptor.file.pool)
+        except (json_format.ParseError, TypeError, ValueError, AttributeError, RecursionError) as error:
             name = self._message_type.DESCRIPTOR.full_name
             raise SchemaError(f"the value does not fit the message {name}: {error}") from None
 
