@@ -16,8 +16,8 @@ from klamm._klamm import encode_column
 from klamm.arguments import list_of_str
 from klamm.errors import ArgumentError, ConfigError
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
-from klamm.registry.columns import FORMATS, checked_message
 from klamm.registry.columns.avro import Avro, check_depth, encoded, kind_of, logical_of
+from klamm.registry.columns.column import FORMATS, checked_message
 from klamm.registry.columns.derive import derived, is_text
 from klamm.registry.columns.layout import IS_NULL, layout
 from klamm.registry.errors import SchemaError
