@@ -154,6 +154,8 @@ class Level(enum.IntEnum):
         ("float", 0.5, 0.5),
         ({"type": "array", "items": "int"}, (1, 2), [1, 2]),
         ({"type": "array", "items": "int"}, {1}, [1]),
+        ({"type": "array", "items": "int"}, range(2), [0, 1]),
+        ("bytes", memoryview(b"ab"), b"ab"),
         ({"type": "map", "values": "int"}, {"é": 1}, {"é": 1}),
         (record(field("a", "int", default=7), field("b", ["string", "null"])), {}, {"a": 7, "b": None}),
         (record(field("a", record(field("b", "int"), name="I"), default={"b": 3})), {}, {"a": {"b": 3}}),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_origin, overload
 
 from klamm._klamm import AvroReader, AvroSchema, AvroWriter
@@ -21,7 +22,7 @@ from klamm.registry.schema import Schema
 from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
     from klamm.registry.framing import Frame, Framing
@@ -62,16 +63,16 @@ def _simplified(value: Any) -> tuple[str | None, Any]:  # noqa: C901, PLR0911 - 
         return kind.__name__, dict(zip(kind._fields, value, strict=True))
     if isinstance(value, Mapping):
         return None, dict(value)
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return None, list(value)
     for plain in (str, float):
         if isinstance(value, plain):
             return None, plain(value)
+    if isinstance(value, (bytearray, memoryview)):
+        return None, bytes(value)
     if isinstance(value, numbers.Integral):
         return None, int(value)
     if isinstance(value, numbers.Real):
         return None, float(value)
-    return None, bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+    return None, list(value) if isinstance(value, (Sequence, AbstractSet)) else value
 
 
 def _model_fields(model: Any) -> dict[str, Any]:
