@@ -220,3 +220,18 @@ def test_assigned_partitions_are_in_order():
 def test_a_time_in_seconds_is_warned_of(caplog, text, is_odd):
     assert read_options(TOPIC | {"startingTimestamp": text}).start.at.ms == int(text)
     assert ("is it in seconds?" in caplog.text) == is_odd
+
+
+JSON = {"value.format": "json", "value.schema": "{}"}
+
+
+def test_the_unit_of_json_numbers_reaches_the_columns():
+    for given, unit in (("MS", "ms"), ("", None)):
+        assert read_options(TOPIC | JSON | {"timestampUnit": given}).typed.arguments()["timestamp_unit"] == unit
+    with pytest.raises(ConfigError, match="'timestampUnit' must be s, ms, us or ns, got 'days'"):
+        read_options(TOPIC | JSON | {"timestampUnit": "days"})
+    with pytest.raises(ConfigError, match="needs option 'value"):
+        read_options(TOPIC | {"timestampUnit": "ms"})
+    for option, message in (("onError", "must be raise, null or column"), ("onNewFields", "must be drop or raise")):
+        with pytest.raises(ConfigError, match=message):
+            read_options(TOPIC | JSON | {option: "skip"})

@@ -129,12 +129,6 @@ def typed_options(  # noqa: C901
                 hint="pass a JSON Schema",
             )
         schemas[field] = int(text) if text.isdecimal() else text
-    on_error = given.get("onerror", "raise").strip().lower()
-    if on_error not in ("raise", "null", "column"):
-        raise ConfigError(f"option 'onError' must be raise, null or column, got '{on_error}'")
-    on_new_fields = given.get("onnewfields", "drop").strip().lower()
-    if on_new_fields not in ("drop", "raise"):
-        raise ConfigError(f"option 'onNewFields' must be drop or raise, got '{on_new_fields}'")
     return TypedOptions(
         registry=registry,
         formats=formats,
@@ -143,9 +137,9 @@ def typed_options(  # noqa: C901
         fields=_names(given, "value.fields"),
         recursion_depth=_recursion_depth(given.get("recursiondepth", "1").strip()),
         flatten=boolean(given, "flatten", False),
-        on_error=on_error,
-        on_new_fields=on_new_fields,
-        timestamp_unit=given.get("timestampunit", "").strip().lower() or None,
+        on_error=_chosen(given, "onError", "raise", ("raise", "null", "column")),
+        on_new_fields=_chosen(given, "onNewFields", "drop", ("drop", "raise")),
+        timestamp_unit=_chosen(given, "timestampUnit", "", ("s", "ms", "us", "ns")) or None,
         strategy=given.get("subject.name.strategy", "TOPIC").strip().upper(),
         record=_names(given, "record.columns"),
         auto_register=boolean(given, "auto.register.schemas", True),
@@ -171,6 +165,13 @@ def _recursion_depth(text: str) -> int:
     if not text.isdecimal():
         raise ConfigError(f"option 'recursionDepth' must be a number, got '{text}'")
     return int(text)
+
+
+def _chosen(given: Settings, name: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = given.get(name.lower(), "").strip().lower() or default
+    if value != default and value not in allowed:
+        raise ConfigError(f"option '{name}' must be {', '.join(allowed[:-1])} or {allowed[-1]}, got '{value}'")
+    return value
 
 
 def _check_shown(registry: Settings) -> None:
