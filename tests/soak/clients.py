@@ -182,7 +182,10 @@ class Member(Worker):
     def work(self):
         chance = random.Random(self.name)
         while not self.stops.is_set():
-            self.live(time.monotonic() + chance.uniform(*LIVES_S))
+            try:
+                self.live(time.monotonic() + chance.uniform(*LIVES_S))
+            except KafkaError as error:  # the commit at the end was refused
+                self.note(error)
             self.lives += 1
 
     def live(self, until):
