@@ -99,11 +99,14 @@ def _resolve(options: Any, scope: str, pool: DescriptorPool | None) -> bool:
     found = kind()
     for option in options.uninterpreted_option:
         names = [_option_name(part, scope, pool) for part in option.name]
+        if "" in names:
+            unresolved.append(option)
+            continue
         text = f"{' { '.join(names)}: {_option_value(option)}{' }' * (len(names) - 1)}"
         try:
             text_format.Merge(text, found, descriptor_pool=pool)
         except (text_format.ParseError, RecursionError, UnicodeError, TypeError, ValueError) as error:
-            if pool is None and names[0] in options.DESCRIPTOR.fields_by_name and "" not in names:
+            if pool is None and names[0] in options.DESCRIPTOR.fields_by_name:
                 raise SchemaError(f"cannot parse the Protobuf schema: option {names[0]}: {error}") from None
             unresolved.append(option)
     count = len(options.uninterpreted_option)
