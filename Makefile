@@ -29,7 +29,7 @@ SECONDS ?= 60
 SEEDS ?= 5000
 ROUNDS ?= 10
 FEATURES := gzip snappy lz4 zstd tls broker arrow python registry
-TARGETS ?= frame api_request api_response record_batch message_set compress legacy login dev_broker registry
+TARGETS ?= frame api_request api_response record_batch message_set compress legacy login dev_broker registry schema
 
 # Paths of this machine, as panics and assertions would name them, become names that are the same on every machine.
 CARGO_DIR := $(or $(CARGO_HOME),$(HOME)/.cargo)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 import sys
 from itertools import chain
 from pathlib import Path
@@ -124,10 +125,41 @@ def registry() -> Iterator[tuple[str, bytes]]:
     yield "registry", b"\3text"
 
 
+def schema_texts() -> Iterator[tuple[str, bytes]]:
+    """Yield schema texts, and the bytes of random schemas with a value."""
+    for text in (
+        {"type": "record", "name": "a.R", "aliases": ["Q"], "fields": [
+            {"name": "next", "type": ["null", "R"], "default": None}, {"name": "e", "type": {
+                "type": "enum", "name": "E", "symbols": ["A", "B"], "default": "A"}},
+            {"name": "f", "type": {"type": "fixed", "name": "F", "namespace": "b", "size": 16, "logicalType": "uuid"}},
+            {"name": "m", "type": {"type": "map", "values": {"type": "array", "items": "double"}}, "default": {"k": [1]}},
+            {"name": "d", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}}]},
+        "string", ["null", {"type": "long", "logicalType": "timestamp-millis"}],
+    ):  # fmt: skip
+        yield "schema", b"\0" + json.dumps(text).encode()
+    yield (
+        "schema",
+        b"""\1syntax = "proto3"; package p; import "google/protobuf/any.proto"; option java_package = "x";
+message M { reserved 4 to 6, 9; oneof o { int32 a = 1 [json_name = "b"]; string c = 2; } map<string, M> m = 3;
+enum E { option allow_alias = true; Z = 0; Y = 0; } repeated E e = 7 [(p.x).y = { k: [1, -2.5], s: "\\x41" }]; }
+service S { rpc R(stream M) returns (M); }""",
+    )
+    yield (
+        "schema",
+        b'\1edition = "2023"; message M { extensions 100 to max; int32 x = 1 [features.field_presence = IMPLICIT]; }',
+    )
+    yield (
+        "schema",
+        b'\1syntax = "proto2"; message M { optional group G = 1 { required bytes b = 2 [default = "\\001"]; } }',
+    )
+    for seed in range(40):
+        yield "schema", b"\2" + random.Random(seed).randbytes(160)
+
+
 def main() -> None:
     """Write the seeds."""
     folder = Path(sys.argv[1])
-    for number, (target, data) in enumerate(chain(seeds(), logins(), requests(), registry())):
+    for number, (target, data) in enumerate(chain(seeds(), logins(), requests(), registry(), schema_texts())):
         (folder / target).mkdir(parents=True, exist_ok=True)
         (folder / target / str(number)).write_bytes(data)
 
