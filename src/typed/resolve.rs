@@ -155,9 +155,28 @@ pub struct Plan {
 impl Plan {
     /// Resolves a writer's schema to a reader's schema. Fails if the plan is too large.
     pub fn new(writer: &Arc<Schema>, reader: &Arc<Schema>) -> Result<Self> {
+        Self::resolved(writer, reader, false)
+    }
+
+    /// Returns why a reader cannot read all values of a writer. Named types must have the same name without namespace, or
+    /// an alias, although decoding does not depend on the names.
+    pub fn incompatibilities(writer: &Arc<Schema>, reader: &Arc<Schema>) -> Result<Vec<Box<Fault>>> {
+        let plan = Self::resolved(writer, reader, true)?;
+        let found = plan.find(true, |op| match op {
+            Op::Enum(symbols) => symbols.iter().find_map(|symbol| symbol.as_ref().err()).map(|symbol| {
+                let why = format!("the reader has no symbol {symbol:?} and no default");
+                (Fault::new(why), None)
+            }),
+            op => plan.failing(op),
+        });
+        Ok(found)
+    }
+
+    fn resolved(writer: &Arc<Schema>, reader: &Arc<Schema>, is_strict: bool) -> Result<Self> {
         let root = writer.node(writer.root());
         let mut resolver = Resolver {
             reader: reader.clone(),
+            is_strict,
             is_rest: matches!(root.kind, Kind::Bytes) && root.logical.is_none(),
             ops: Vec::new(),
             pairs: HashMap::new(),
@@ -197,30 +216,36 @@ impl Plan {
 
     /// Returns why the plan fails for every value that has all its arrays and maps filled, or `None`.
     pub fn failure(&self) -> Option<Box<Fault>> {
-        self.find(|op| match op {
+        self.find(false, |op| self.failing(op)).pop()
+    }
+
+    fn failing(&self, op: &Op) -> Option<(Box<Fault>, Option<NameId>)> {
+        match op {
             Op::Fail(why) => Some((Fault::new(&**why), None)),
             Op::Record(steps) => steps.iter().find_map(|step| match step {
                 Step::Missing(name) => Some((missing(), Some(*name))),
                 _ => None,
             }),
             _ => None,
-        })
+        }
     }
 
     /// Returns the path of the first field that the reader does not have, or `None`.
     pub fn skipped(&self) -> Option<String> {
-        let skipped = self.find(|op| match op {
+        let skipped = self.find(false, |op| match op {
             Op::Record(steps) => steps.iter().find_map(|step| match step {
                 Step::Skip(name, _) => Some((Fault::new(""), Some(*name))),
                 _ => None,
             }),
             _ => None,
         });
-        skipped.map(|fault| fault.path())
+        skipped.first().map(|fault| fault.path())
     }
 
-    /// Searches the operations that the value of the root reaches, except for failing branches of unions.
-    fn find(&self, test: impl Fn(&Op) -> Option<(Box<Fault>, Option<NameId>)>) -> Option<Box<Fault>> {
+    /// Searches the operations that the value of the root reaches. Returns all results with `is_all`, or else the first one,
+    /// without the failing branches of unions, because these fail only for the values that use them.
+    fn find(&self, is_all: bool, test: impl Fn(&Op) -> Option<(Box<Fault>, Option<NameId>)>) -> Vec<Box<Fault>> {
+        let mut found = Vec::new();
         // For each operation, the operation that led to it and the field.
         let mut origins: HashMap<OpId, Option<(OpId, Option<NameId>)>> = HashMap::from([(self.root, None)]);
         let mut open = std::collections::VecDeque::from([self.root]);
@@ -234,7 +259,10 @@ impl Plan {
                     }
                     at = *outer;
                 }
-                return Some(fault);
+                found.push(fault);
+                if !is_all {
+                    break;
+                }
             }
             let mut reach = |inner: OpId, field: Option<NameId>| {
                 origins.entry(inner).or_insert_with(|| {
@@ -246,8 +274,7 @@ impl Plan {
                 Op::Array(item, _) | Op::Map(item, _) => reach(*item, None),
                 Op::Branch(branch) => reach(branch.op, None),
                 Op::Union(branches) => {
-                    // The other branches fail only for the values that use them.
-                    let usable = |branch: &&OpId| !matches!(self.op(**branch), Op::Fail(_));
+                    let usable = |branch: &&OpId| is_all || !matches!(self.op(**branch), Op::Fail(_));
                     branches.iter().filter(usable).for_each(|branch| reach(*branch, None));
                 }
                 Op::Record(steps) => {
@@ -260,7 +287,7 @@ impl Plan {
                 _ => {}
             }
         }
-        None
+        found
     }
 }
 
@@ -272,6 +299,8 @@ pub fn missing() -> Box<Fault> {
 
 struct Resolver {
     reader: Arc<Schema>,
+    /// Whether the names of types must match.
+    is_strict: bool,
     is_rest: bool,
     ops: Vec<Op>,
     /// The operations by the writer's type and the reader's type. True: the reader is the writer, for defaults.
@@ -326,7 +355,7 @@ impl Resolver {
         let Kind::Union { branches, .. } = &reader_node.kind else {
             return self.single(from, writer_node, reader_node);
         };
-        match branch_for(from, w, &reader, r) {
+        match branch_for(from, w, &reader, r, self.is_strict) {
             Some(at) => {
                 let id = self.branch(from, w, r, at)?;
                 Ok(std::mem::replace(&mut self.ops[id.0 as usize], Op::Null))
@@ -370,6 +399,13 @@ impl Resolver {
         let is_binary = matches!(w.kind, Kind::Bytes | Kind::String) && matches!(r.kind, Kind::Bytes | Kind::String);
         let is_fixed = matches!((&w.kind, &r.kind), (Kind::Fixed(_, a), Kind::Fixed(_, b)) if a == b);
         let is_integer = matches!((&w.kind, &r.kind), (Kind::Int, Kind::Int | Kind::Long) | (Kind::Long, Kind::Long));
+        if let (Some(theirs), Some(name)) = (w.kind.full_name(), r.kind.full_name())
+            && self.is_strict
+            && theirs.short() != name.short()
+            && !name.aliases.contains(&theirs.full)
+        {
+            return Ok(Op::Fail(format!("the writer has {}, and the reader has {}", theirs.full, name.full).into()));
+        }
         let number = match r.kind {
             Kind::Float => Number::Float,
             Kind::Double => Number::Double,
@@ -474,7 +510,7 @@ impl Resolver {
 }
 
 /// Returns the branch of a reader's union for a writer's type that is not a union.
-fn branch_for(writer: &Schema, w: Id, reader: &Schema, union: Id) -> Option<usize> {
+fn branch_for(writer: &Schema, w: Id, reader: &Schema, union: Id, is_strict: bool) -> Option<usize> {
     let Kind::Union { branches, by_name, .. } = &reader.node(union).kind else { return None };
     let node = writer.node(w);
     let name = node.kind.name();
@@ -491,7 +527,8 @@ fn branch_for(writer: &Schema, w: Id, reader: &Schema, union: Id) -> Option<usiz
     let position = |test: fn(&Kind, &Kind) -> bool| {
         branches.iter().take(SEARCHED).position(|id| test(&node.kind, &reader.node(*id).kind))
     };
-    position(is_like).or_else(|| position(promotes))
+    let is_named = node.kind.full_name().is_some();
+    if is_named && is_strict { None } else { position(is_like).or_else(|| position(promotes)) }
 }
 
 /// Returns whether two types have the same shape, regardless of names, fields, items and symbols.

@@ -248,3 +248,22 @@ def test_a_reader_that_fails_for_every_value_is_an_error():
     assert read(["string", "int"], b"\2\2", "int") == 1
     with pytest.raises(SchemaError, match="the writer has string, and the reader has int"):
         read(["string", "int"], b"\0\0", "int")
+
+
+def test_a_reader_says_all_that_it_cannot_read():
+    writer = record(
+        field("a", "string"),
+        field("e", {"type": "enum", "name": "E", "symbols": ["A", "B"]}),
+        field("u", ["null", "int", record(name="I")]),
+    )
+    reader = record(
+        field("a", "int"),
+        field("e", {"type": "enum", "name": "E", "symbols": ["A"]}),
+        field("u", ["null", "long", record(name="Other")]),
+        field("z", "int"),
+    )
+    found = parsed(reader).incompatibilities(parsed(writer))
+    assert len(found) == 4
+    for path, why in (("a", "string"), ("e", '"B"'), ("u", "a union of null, long, Other"), ("z", "no default")):
+        assert any(why in each and each.endswith(f"(field {path})") for each in found)
+    assert parsed(writer).incompatibilities(parsed(writer)) == []

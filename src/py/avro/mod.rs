@@ -8,6 +8,7 @@ pub(super) use read::AvroReader;
 pub(super) use write::AvroWriter;
 
 use crate::typed::fault::Fault;
+use crate::typed::resolve::Plan;
 use crate::typed::schema::avro::{Kind, Logical, Schema};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -61,6 +62,13 @@ impl AvroSchema {
             true => PyBytes::new(py, &self.schema.fingerprint()),
             false => PyBytes::new(py, b""),
         }
+    }
+
+    /// Returns why this schema cannot read all values of a writer's schema.
+    fn incompatibilities(&self, py: Python<'_>, writer: &Self) -> PyResult<Vec<String>> {
+        let found = py.detach(|| Plan::incompatibilities(&writer.schema, &self.schema));
+        let found = found.map_err(|fault| schema_error(py, &fault, None))?;
+        Ok(found.iter().map(ToString::to_string).collect())
     }
 
     /// The position of the schema's outermost type.

@@ -165,6 +165,10 @@ impl Encoder<'_> {
                 owned = value.to_be_bytes().to_vec();
                 owned.as_slice()
             }
+            (Some(Logical::Uuid), Value::Text(text)) => {
+                owned = uuid(text).ok_or_else(|| Fault::new("the text is not a UUID"))?.to_be_bytes().to_vec();
+                owned.as_slice()
+            }
             (_, Value::Bytes(bytes)) => *bytes,
             _ => return Err(unfit(node, source)),
         };
@@ -239,7 +243,14 @@ impl Encoder<'_> {
             return self.put_branch(branches, usize::from(*null == 0), source, depth);
         }
         let mut candidates = Vec::new();
+        let kind = |branch: &Id| &self.schema.node(*branch).kind;
+        let has_integer = branches.iter().any(|branch| matches!(kind(branch), Kind::Int | Kind::Long));
         for (at, branch) in branches.iter().enumerate() {
+            let is_float = matches!(kind(branch), Kind::Float | Kind::Double);
+            // An integer that does not fit the integer of the union is an error, and not a float.
+            if matches!(value, Value::Integer(_)) && is_float && has_integer {
+                continue;
+            }
             if let Some(rank) = self.rank(*branch, &value, source)? {
                 candidates.push((rank, at));
             }

@@ -297,7 +297,10 @@ impl Parser {
         if !trimmed.is_empty() && trimmed.bytes().all(|byte| byte.is_ascii_alphabetic()) {
             return self.named(trimmed, "");
         }
-        let value: Value = serde_json::from_str(text).map_err(|error| Fault::new(format!("not JSON: {error}")))?;
+        let value: Value = serde_json::from_str(text).map_err(|error| match error.to_string() {
+            why if why.starts_with("recursion limit") => Fault::new("it is nested too deep"),
+            why => Fault::new(format!("not JSON: {why}")),
+        })?;
         self.parse(&value, "")
     }
 
