@@ -10,3 +10,4 @@ pub mod encode;
 pub mod fault;
 pub mod resolve;
 pub mod schema;
+mod varint;

@@ -8,17 +8,7 @@ use super::{Source, Value};
 use crate::typed::decode::avro::uuid;
 use crate::typed::fault::{Fault, Result};
 use crate::typed::schema::avro::{Id, Kind, Logical, Node, Schema, Unit};
-
-/// Appends a number as a zigzag varint.
-#[inline]
-pub fn put_long(value: i64, out: &mut Vec<u8>) {
-    let mut rest = ((value << 1) ^ (value >> 63)) as u64;
-    while rest > 0x7f {
-        out.push((rest as u8 & 0x7f) | 0x80);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
-}
+use crate::typed::varint::put_long;
 
 /// Appends the encoded value. With `is_strict`, fields that the schema does not have are an error.
 pub fn encode<S: Source>(schema: &Schema, source: &S, is_strict: bool, out: &mut Vec<u8>) -> Result<()> {

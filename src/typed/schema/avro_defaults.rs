@@ -1,8 +1,8 @@
 //! Encodes the defaults of Avro's fields, and so checks that each default fits the type of its field.
 
 use super::avro::{Id, Kind, Schema};
-use crate::typed::encode::avro::put_long;
 use crate::typed::fault::{Fault, Result};
+use crate::typed::varint::put_long;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::Arc;

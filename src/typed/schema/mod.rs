@@ -2,4 +2,5 @@
 
 pub mod avro;
 mod avro_defaults;
+mod avro_parser;
 pub mod protobuf;
