@@ -280,7 +280,8 @@ class _Encoder:
         if self._kind != "protobuf":
             raise ConfigError(f"{self.name}_schema can be a message class only for Protobuf", hint="pass a Schema")
         serializer = ProtobufSerializer(self._registry, message, auto_register_schemas=self._registers)
-        schema, name = await serializer._own_schema(message.DESCRIPTOR, None, None)  # noqa: SLF001
+        context = context_of(lookup_subject(self._strategy, self._topic, self.name))
+        schema, name = await serializer._own_schema(message.DESCRIPTOR, None, context)  # noqa: SLF001
         assert schema is not None  # noqa: S101 - the serializer does not use the latest version
         self._message = self._message or name
         return schema
