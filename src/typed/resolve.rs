@@ -160,7 +160,7 @@ impl Plan {
 
     /// Returns why a reader cannot read all values of a writer. Named types must have the same name without namespace, or
     /// an alias, although decoding does not depend on the names.
-    pub fn incompatibilities(writer: &Arc<Schema>, reader: &Arc<Schema>) -> Result<Vec<Box<Fault>>> {
+    pub fn incompatibilities(writer: &Arc<Schema>, reader: &Arc<Schema>) -> Result<Vec<Fault>> {
         let plan = Self::resolved(writer, reader, true)?;
         let found = plan.find(true, |op| match op {
             Op::Enum(symbols) => symbols.iter().find_map(|symbol| symbol.as_ref().err()).map(|symbol| {
@@ -216,7 +216,7 @@ impl Plan {
 
     /// Returns why the plan fails for every value that has all its arrays and maps filled, or `None`.
     pub fn failure(&self) -> Option<Box<Fault>> {
-        self.find(false, |op| self.failing(op)).pop()
+        self.find(false, |op| self.failing(op)).pop().map(Box::new)
     }
 
     fn failing(&self, op: &Op) -> Option<(Box<Fault>, Option<NameId>)> {
@@ -244,7 +244,7 @@ impl Plan {
 
     /// Searches the operations that the value of the root reaches. Returns all results with `is_all`, or else the first one,
     /// without the failing branches of unions, because these fail only for the values that use them.
-    fn find(&self, is_all: bool, test: impl Fn(&Op) -> Option<(Box<Fault>, Option<NameId>)>) -> Vec<Box<Fault>> {
+    fn find(&self, is_all: bool, test: impl Fn(&Op) -> Option<(Box<Fault>, Option<NameId>)>) -> Vec<Fault> {
         let mut found = Vec::new();
         // For each operation, the operation that led to it and the field.
         let mut origins: HashMap<OpId, Option<(OpId, Option<NameId>)>> = HashMap::from([(self.root, None)]);
@@ -259,7 +259,7 @@ impl Plan {
                     }
                     at = *outer;
                 }
-                found.push(fault);
+                found.push(*fault);
                 if !is_all {
                     break;
                 }

@@ -199,9 +199,9 @@ def _remember(client: SchemaRegistry, key: int | str | bytes, schema: Schema) ->
     from klamm.registry import RegisteredSchema
 
     if isinstance(key, int):
-        client._cache.put(("id", key, None), RegisteredSchema(schema, key))  # noqa: SLF001
+        client._cache.put(("id", key, ""), RegisteredSchema(schema, key))  # noqa: SLF001
     elif isinstance(key, str):
-        client._cache.put(("guid", key), RegisteredSchema(schema, -1, guid=key))  # noqa: SLF001
+        client._cache.put(("guid", key, ""), RegisteredSchema(schema, -1, guid=key))  # noqa: SLF001
 
 
 def writing(args: argparse.Namespace, parse: Parse) -> Parse:

@@ -266,7 +266,7 @@ impl Source for Object<'_, '_> {
         }
     }
 
-    fn len(&self) -> usize {
+    fn entry_count(&self) -> usize {
         self.object.len().unwrap_or_default()
     }
 }

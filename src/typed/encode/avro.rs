@@ -93,8 +93,8 @@ impl Encoder<'_> {
             }
             (Kind::Array(item), Value::List | Value::Named(..)) => self.put_list(*item, source, depth)?,
             (Kind::Map(item), Value::Map) => {
-                if source.len() > 0 {
-                    put_long(source.len() as i64, self.out);
+                if source.entry_count() > 0 {
+                    put_long(source.entry_count() as i64, self.out);
                     source.entries(&mut |key, value| {
                         self.put_block(key.as_bytes());
                         self.put(*item, &value, depth + 1).map_err(|fault| fault.at_key(key.as_bytes()))
@@ -218,14 +218,15 @@ impl Encoder<'_> {
                 None if has_array() => {}
                 None => return Err(unknown(name)),
             },
-            (Value::Map, _) => match source.record_name()? {
-                Some((name, is_explicit)) => match by_name.get(name.as_str()) {
-                    Some(at) => return self.put_branch(branches, *at, source, depth),
-                    None if is_explicit => return Err(unknown(&name)),
-                    None => {}
-                },
-                None => {}
-            },
+            (Value::Map, _) => {
+                if let Some((name, is_explicit)) = source.record_name()? {
+                    match by_name.get(name.as_str()) {
+                        Some(at) => return self.put_branch(branches, *at, source, depth),
+                        None if is_explicit => return Err(unknown(&name)),
+                        None => {}
+                    }
+                }
+            }
             _ => {}
         }
         // The most common union: null and one other branch, whose error says what does not fit.

@@ -55,5 +55,5 @@ pub trait Source: Sized {
     /// Calls a function with each item of a list, after a function that takes the number of items.
     fn items(&self, count: &mut dyn FnMut(usize), each: &mut dyn FnMut(Self) -> Result<()>) -> Result<()>;
     /// Returns the number of keys of a map.
-    fn len(&self) -> usize;
+    fn entry_count(&self) -> usize;
 }
