@@ -206,11 +206,11 @@ def _remember(client: SchemaRegistry, key: int | str | bytes, schema: Schema) ->
 
 def writing(args: argparse.Namespace, parse: Parse) -> Parse:
     """Return a function that parses lines into records, and then encodes the keys and values that have a schema."""
-    from klamm.registry.framing import without_framing
-
     encoders = _encoders(args)
     if not encoders:
         return parse
+
+    from klamm.registry.framing import without_framing
 
     if args.key is not None and "key" in encoders:
         args.key = encoders["key"](args.key)
