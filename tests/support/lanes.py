@@ -60,7 +60,6 @@ NOT_FAST = {
     r"broker/test_demo\.py::": "the demo, which starts Spark",
     r"unit/test_lanes\.py::": "the lanes, whose tests collect the whole suite",
     r"docs/test_programs\.py::test_mypy_strict_accepts_the_programs": "the types of the programs in the docs",
-    r"broker/test_registry_bad_input\.py::test_random_avro_values_come_back": "random Avro values",
 }
 """Cases that take too long for the fast lane. The standard lane runs them."""
 
