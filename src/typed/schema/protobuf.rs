@@ -1,6 +1,6 @@
 //! Parses the text of a `.proto` file to a serialized `FileDescriptorProto`, without resolving names and options.
 //!
-//! The crate `protox-parse` parses proto2 and proto3, and a [`Rewriter`] first replaces what the crate rejects:
+//! The crate `protox-parse` parses proto2 and proto3, and a `Rewriter` first replaces what the crate rejects:
 //!
 //! * A file with an edition becomes proto2 with the same lines: fields get the label `optional`, and words that proto2
 //!   does not have are removed or quoted.
