@@ -89,7 +89,7 @@ def _source(provider: tuple[Callable[..., Any], bool] | None, settings: Mapping[
     token_endpoint.check_allowed(url, settings)
     token_endpoint.check_authorities(settings)
     cleartext.warn_about_urls(_log, "assertion" if is_jwt_bearer else "client secret", [url])
-    return partial(_fetch, url, settings, extensions)
+    return lambda: _fetch(url, settings, extensions, TIMEOUT_S)
 
 
 def provided(provider: Callable[[], Any]) -> Token:
@@ -211,7 +211,7 @@ def _checked(expires_at: Any, found: str) -> float:
     return seconds
 
 
-def _fetch(url: str, settings: Mapping[str, str], extensions: Mapping[str, str], seconds: float = TIMEOUT_S) -> Token:
+def _fetch(url: str, settings: Mapping[str, str], extensions: Mapping[str, str], seconds: float) -> Token:
     shown = urllib.parse.urlsplit(url)._replace(query="", fragment="").geturl()
     request = _request(url, settings)
     try:
