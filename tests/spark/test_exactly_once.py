@@ -43,7 +43,7 @@ def task(cluster, topic):
                 else:
                     yield pa.record_batch({"value": [value], "other": [0]})
 
-        return write(options, ["value"], batches(), Task(topic, number, epoch))
+        return write(options, {"value": "value"}, batches(), Task(topic, number, epoch))
 
     return run
 
@@ -76,7 +76,7 @@ def test_sent_batches_are_released(cluster, topic):
             yield batch
             del batch
 
-    assert write(options, ["value"], batches(), Task(topic, 0, 0)) == 4
+    assert write(options, {"value": "value"}, batches(), Task(topic, 0, 0)) == 4
     assert alive == [[], [0], [1], [2]]
 
 
@@ -157,7 +157,7 @@ def test_brokers_without_transactions_are_rejected():
         )
         rows = pa.record_batch({"value": [b"a"]})
         with pytest.raises(UnsupportedVersionError, match=r"requires Kafka 0\.11\.0"):
-            write(options, ["value"], iter([rows]), Task("query", 0, 0))
+            write(options, {"value": "value"}, iter([rows]), Task("query", 0, 0))
 
 
 def options_of(broker, **options):
@@ -176,7 +176,7 @@ def own_broker(monkeypatch):
 
 def test_the_second_task_of_a_worker_opens_no_admin_connection(own_broker):
     for number in range(3):  # without rows, so that there is no producer
-        assert write(options_of(own_broker), ["value"], iter([]), Task("query", number, 0)) == 0
+        assert write(options_of(own_broker), {"value": "value"}, iter([]), Task("query", number, 0)) == 0
     assert len(own_broker.requests("ApiVersions")) == 1
     assert len(own_broker.requests("OffsetFetch")) == 3
 
@@ -185,7 +185,7 @@ def test_the_second_task_opens_connections_only_for_its_producer(own_broker):
     def opened(number):
         before = len(own_broker.requests("ApiVersions"))
         rows = pa.record_batch({"value": [b"a"]})
-        assert write(options_of(own_broker), ["value"], iter([rows]), Task("query", number, 0)) == 1
+        assert write(options_of(own_broker), {"value": "value"}, iter([rows]), Task("query", number, 0)) == 1
         return len(own_broker.requests("ApiVersions")) - before
 
     first, second = opened(0), opened(1)
@@ -195,9 +195,9 @@ def test_the_second_task_opens_connections_only_for_its_producer(own_broker):
 def test_an_admin_client_that_failed_is_replaced(own_broker):
     own_broker.fail_next("OffsetFetch", error="GROUP_AUTHORIZATION_FAILED")
     with pytest.raises(GroupAuthorizationFailedError):
-        write(options_of(own_broker), ["value"], iter([]), Task("query", 0, 0))
+        write(options_of(own_broker), {"value": "value"}, iter([]), Task("query", 0, 0))
     for number in range(2):
-        assert write(options_of(own_broker), ["value"], iter([]), Task("query", number, 0)) == 0
+        assert write(options_of(own_broker), {"value": "value"}, iter([]), Task("query", number, 0)) == 0
     assert len(own_broker.requests("ApiVersions")) == 2
 
 
@@ -207,9 +207,9 @@ def test_a_task_that_fails_later_keeps_the_admin_client(own_broker):
         raise RuntimeError("out of luck")
 
     with pytest.raises(RuntimeError, match="out of luck"):
-        write(options_of(own_broker), ["value"], fail(), Task("query", 0, 0))
+        write(options_of(own_broker), {"value": "value"}, fail(), Task("query", 0, 0))
     before = len(own_broker.requests("ApiVersions"))
-    assert write(options_of(own_broker), ["value"], iter([]), Task("query", 0, 0)) == 0
+    assert write(options_of(own_broker), {"value": "value"}, iter([]), Task("query", 0, 0)) == 0
     assert len(own_broker.requests("ApiVersions")) == before
 
 
@@ -223,9 +223,9 @@ def test_a_task_does_not_trust_the_offset_while_a_transaction_is_open(own_broker
             transaction.commit_offsets(klamm.GroupMetadata(group), {klamm.TopicPartition("t", 0): 1})
             options = options_of(own_broker, **{"kafka.default.api.timeout.ms": "500"})
             with pytest.raises((UnstableOffsetCommitError, TimeoutError)):
-                write(options, ["value"], iter([]), Task("query", 0, 0))
+                write(options, {"value": "value"}, iter([]), Task("query", 0, 0))
     with pytest.raises(ExactlyOnceError, match="has 0 rows, but 1 were committed"):
-        write(options_of(own_broker), ["value"], iter([]), Task("query", 0, 0))
+        write(options_of(own_broker), {"value": "value"}, iter([]), Task("query", 0, 0))
 
 
 @pytest.mark.parametrize("release", ["0.11.0", "2.4", "2.5", "2.8"])
@@ -234,7 +234,7 @@ def test_old_brokers_with_transactions_write_each_row_once(release):
     with DevBroker(as_version=release) as old:
         for _ in range(2):
             rows = pa.record_batch({"value": [b"a"]})
-            assert write(options_of(old), ["value"], iter([rows]), Task(f"query-{release}", 0, 0)) == 1
+            assert write(options_of(old), {"value": "value"}, iter([rows]), Task(f"query-{release}", 0, 0)) == 1
         with klamm.Consumer(old.bootstrap_servers, isolation_level="read_committed") as consumer:
             tp = klamm.TopicPartition("t", 0)
             consumer.assign([klamm.TopicPartition("t", 0, offset=0, end_offset=consumer.end_offsets([tp])[tp])])
