@@ -60,7 +60,12 @@ def test_each_error_code_of_a_topic_in_metadata_has_its_documented_effect(dev):
 def test_each_error_code_of_a_read_has_its_documented_effect(dev, api):
     for code, expected in documented("Fetch", api).items():
         # With `earliest`, a reset continues at the same offset.
-        assert (code, reading(dev, api, code)) == (code, expected.replace("resets", "retries"))
+        action = expected.replace("resets", "retries")
+        found = reading(dev, api, code)
+        if found != action == "raises":
+            # The retry after a millisecond can succeed before the program polls, and then there is nothing to raise.
+            found = reading(dev, api, code)
+        assert (code, found) == (code, action)
 
 
 def test_each_error_code_of_a_produce_response_has_its_documented_effect(dev):
