@@ -70,7 +70,7 @@ def to_plain(value: Any, *, is_json: bool = False) -> Any:  # noqa: PLR0911 - on
         return {key: each if type(each) in leaves else to_plain(each, is_json=is_json) for key, each in value.items()}
     if isinstance(value, (list, set, frozenset)):
         return [to_plain(each, is_json=is_json) for each in value]
-    if type(value) is tuple:  # fastavro takes (name, value) as a branch of a union
+    if type(value) is tuple:  # a NamedTuple stays as it is
         return tuple(to_plain(each, is_json=is_json) for each in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name), is_json=is_json) for f in dataclasses.fields(value)}

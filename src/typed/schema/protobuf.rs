@@ -159,7 +159,7 @@ impl<'a> Rewriter<'a> {
                 self.blocks.push((is_inside && matches!(self.first, "message" | "extend"), self.first));
                 self.first = "";
             }
-            // An option in brackets goes on after the braces of its value.
+            // An option in brackets continues after the braces of its value.
             "}" => {
                 let (_, first) = self.blocks.pop().unwrap_or_default();
                 self.first = if is_block(first) { "" } else { first };
