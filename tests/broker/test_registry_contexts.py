@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from urllib.parse import quote
 
+import pyarrow as pa
 import pytest
 
 import klamm
@@ -14,9 +15,12 @@ from klamm.registry import (
     AvroSerializer,
     JsonDeserializer,
     ProtobufDeserializer,
+    ProtobufSerializer,
     SchemaRegistry,
 )
+from klamm.registry.dev import DevRegistry
 from klamm.testing import DevBroker
+from registry_samples import messages
 from stub_registry import StubRegistry
 
 INT, STRING = {"schema": '"int"'}, {"schema": '"string"'}
@@ -109,3 +113,28 @@ def test_columns_name_the_subject():
                 list(consumer.arrow(**options))
     assert by_id(":.a:a-value") in stub.paths
     assert by_id(":.b:b-value") in stub.paths
+
+
+@pytest.mark.parametrize("how", ["serializer", "columns"])
+@pytest.mark.parametrize("strategy", [of_context, lambda topic, _, record: f":.{topic}:{len(record)}"])
+def test_the_imports_of_a_message_class_are_registered_in_the_context_of_the_subject(how, strategy):
+    leaf = 'syntax = "proto3"; package shop; message Leaf { int32 x = 1; }'
+    tree = 'syntax = "proto3"; package shop; import "leaf.proto"; message Tree { Leaf leaf = 1; }'
+    kind = messages(tree, "tree.proto", ("leaf.proto", leaf))["Tree"]
+    with DevRegistry() as dev, SchemaRegistry(dev.url) as registry:
+        if how == "serializer":
+            serializer = ProtobufSerializer(registry, kind, subject_name_strategy=strategy)
+            data = serializer.serialize(kind(leaf={"x": 1}), "a")
+        else:
+            options = {"value_format": "protobuf", "value_schema": kind, "registry": registry}
+            with DevBroker() as broker, klamm.Producer(broker.bootstrap_servers) as producer:
+                rows = pa.table({"value": pa.array([{"leaf": {"x": 1}}])})
+                producer.send_arrow("a", rows, subject_name_strategy=strategy, **options)
+                producer.flush()
+                with klamm.Consumer(broker.bootstrap_servers, topics=["a"], auto_offset_reset="earliest") as consumer:
+                    data = next(iter(consumer)).value
+        subject = strategy("a", "value", "shop.Tree")
+        assert set(registry.subjects(":*:")) == {subject, ":.a:leaf.proto"}
+        assert [each.subject for each in registry.get_version(subject).schema.references] == ["leaf.proto"]
+        found = ProtobufDeserializer(registry, to=dict, subject_name_strategy=of_context).deserialize(data, "a")
+        assert found == {"leaf": {"x": 1}}

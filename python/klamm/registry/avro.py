@@ -157,7 +157,7 @@ class AvroSerializer(BaseSerializer[T]):
     def _record_name(self, parsed: _Writing) -> str:
         return parsed.schema.name
 
-    async def _prefix(self, registered: RegisteredSchema, own: Schema | None, parsed: _Writing, value: Any) -> bytes:  # noqa: ARG002
+    async def _prefix(self, registered: RegisteredSchema, own: Schema | None, parsed: _Writing, kind: Any) -> bytes:  # noqa: ARG002
         if self._framing == "single_object":
             if not parsed.schema.fingerprint:
                 raise SchemaError("a schema with references has no fingerprint", hint="use framing='id'")

@@ -22,6 +22,7 @@ from klamm.registry.pools import pool_of
 from klamm.registry.proto import descriptor, lossless_text
 from klamm.registry.schema import Reference, Schema
 from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
+from klamm.registry.subjects import context_of, in_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -225,25 +226,29 @@ class ProtobufSerializer(BaseSerializer[T]):
             name = self._message_type.DESCRIPTOR.full_name
             raise SchemaError(f"the value does not fit the message {name}: {error}") from None
 
-    async def _own_schema(self, kind: Any, value: Any, context: str) -> tuple[Schema | None, str | None]:  # noqa: ARG002
-        if not (self._uses_latest or self._schema_id is not None):
-            return Schema(_text(kind.file), "PROTOBUF", await self._references(kind.file)), kind.full_name
-        return None, kind.full_name
+    async def _own_schema(self, key: tuple[Any, ...]) -> tuple[Schema | None, str | None]:
+        topic, field, message = key
+        if self._uses_latest or self._schema_id is not None:
+            return None, message.full_name
+        is_alone, context = all(is_known(each.name) for each in message.file.dependencies), ""
+        if not is_alone:
+            context = context_of(self._subject(topic, field, message.full_name))
+        return await self._schema_of(message.file, context), message.full_name
 
-    async def _references(self, file: Any) -> tuple[Reference, ...]:
-        """Register or look up the files that a file imports. Return the references for the schema of the file."""
-        found = []
+    async def _schema_of(self, file: Any, context: str) -> Schema:
+        """Return the schema of a file, after its imports are registered or found in a context."""
+        references = []
         for imported in file.dependencies:
             if is_known(imported.name):
                 continue
-            subject = self._reference_subject(imported.name)
-            schema = Schema(_text(imported), "PROTOBUF", await self._references(imported))
+            subject, schema = self._reference_subject(imported.name), await self._schema_of(imported, context)
+            full_name = in_context(subject, context)
             if self._registers:
-                await self.registry._register(subject, schema, self._normalize)  # noqa: SLF001
+                await self.registry._register(full_name, schema, self._normalize)  # noqa: SLF001
             # Only some releases of the registry return the version in the response to a registration.
-            registered = await self.registry._lookup(subject, schema, self._normalize, False)  # noqa: SLF001
-            found.append(Reference(imported.name, subject, registered.version or 1))
-        return tuple(found)
+            registered = await self.registry._lookup(full_name, schema, self._normalize, False)  # noqa: SLF001
+            references.append(Reference(imported.name, subject, registered.version or 1))
+        return Schema(_text(file), "PROTOBUF", tuple(references))
 
     def _record_name(self, parsed: Any) -> str | None:  # noqa: ARG002
         return None
@@ -251,12 +256,12 @@ class ProtobufSerializer(BaseSerializer[T]):
     async def _parsed(self, registered: RegisteredSchema) -> Any:  # noqa: ARG002
         return None  # a message encodes itself, so the serializer needs no parsed schema
 
-    async def _prefix(self, registered: RegisteredSchema, own: Schema | None, parsed: Any, value: Any) -> bytes:  # noqa: ARG002
+    async def _prefix(self, registered: RegisteredSchema, own: Schema | None, parsed: Any, kind: Any) -> bytes:  # noqa: ARG002
         """Return the schema ID and the position of the message type in the registered schema.
 
         The registered schema can have the message types in another order than the file of the application.
         """
-        message = self._message(value).DESCRIPTOR
+        message = kind
         if registered.schema != own:
             of_registry: Parsed | None = None
             try:

@@ -174,7 +174,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         key = self._key(value, topic, field)
         target = self._known(key)
         if target is None:
-            target = self._now(self._find(key, value))
+            target = self._now(self._find(key))
         try:
             payload = self._encode(target.parsed, value)
         except SchemaError as error:
@@ -201,7 +201,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         """
         key = self._key(value, topic, field)
         if self._known(key) is None:
-            await self._await(lambda: self._find(key, value))
+            await self._await(lambda: self._find(key))
 
     def is_prepared(self, value: T_contra, topic: str | None, field: Field) -> bool:
         """Return whether `serialize` can serialize the value without a request to the registry."""
@@ -217,17 +217,14 @@ class BaseSerializer(_Serde, Generic[T_contra]):
             return None
         return target
 
-    async def _find(self, key: tuple[Any, ...], value: Any) -> Target:
+    async def _find(self, key: tuple[Any, ...]) -> Target:
         topic, field, kind = key
-        in_topic = None  # without an ID or references, the strategy is called once, with the name of the record type
-        if self._schema_id is not None or (self._schema is not None and self._schema.references):
-            in_topic = lookup_subject(self._strategy, topic, field)
-        schema, name = await self._own_schema(kind, value, context_of(in_topic))
+        schema, name = await self._own_schema(key)
         registry, until = self.registry, None
         if schema is not None:
             check_rules(registry, schema, "write")
         if self._schema_id is not None:
-            registered = await registry._get_by_id(self._schema_id, in_topic)
+            registered = await registry._get_by_id(self._schema_id, lookup_subject(self._strategy, topic, field))
             check_rules(registry, registered.schema, "write", registered.id)
             parsed = await self._parsed(registered)
             subject = self._subject(topic, field, name or self._record_name(parsed))
@@ -249,7 +246,7 @@ class BaseSerializer(_Serde, Generic[T_contra]):
             mine = registered if self._uses_latest or schema is None else replace(registered, schema=schema)
             parsed = await self._parsed(mine)
         target = Target(registered, subject, parsed, until)
-        target.prefix = await self._prefix(await self._with_guid(registered), schema, target.parsed, value)
+        target.prefix = await self._prefix(await self._with_guid(registered), schema, target.parsed, kind)
         self._targets[key] = target
         return target
 
@@ -265,20 +262,22 @@ class BaseSerializer(_Serde, Generic[T_contra]):
     def _subject(self, topic: str | None, field: Field, name: str | None) -> str:
         return subject_of(self._strategy, topic, field, name)
 
-    async def _own_schema(self, kind: Any, value: Any, context: str) -> tuple[Schema | None, str | None]:  # noqa: ARG002
+    async def _own_schema(self, key: tuple[Any, ...]) -> tuple[Schema | None, str | None]:
         """Return the schema that the application passed and the name of its record type, or None for both.
 
+        The references of the schema are subjects in the context of the serializer's subject.
+
         Args:
-            kind: The part of the serializer's key that names the type of the value.
-            value: The value.
-            context: Context of the subject, in which the references of the schema are looked up.
+            key: The result of `_key`.
         """
         if self._schema is None:
             return None, None
-        parsed = await self._parsed(RegisteredSchema(self._schema, -1, context=context))
+        # Without references, the strategy is called once, with the name of the record type.
+        subject = lookup_subject(self._strategy, *key[:2]) if self._schema.references else None
+        parsed = await self._parsed(RegisteredSchema(self._schema, -1, context=context_of(subject)))
         return self._schema, self._record_name(parsed)
 
-    async def _prefix(self, registered: RegisteredSchema, own: Schema | None, parsed: Any, value: Any) -> bytes:  # noqa: ARG002
+    async def _prefix(self, registered: RegisteredSchema, own: Schema | None, parsed: Any, kind: Any) -> bytes:  # noqa: ARG002
         return written(self._framing, registered.id, registered.guid, None)
 
     def _record_name(self, parsed: Any) -> str | None:

@@ -214,6 +214,7 @@ class _Encoder:
         self._steps: list[pa.DataType] = []
         # By default, the first message type of a Protobuf schema is used.
         self._message = checked_message(options.get(f"{name}_message"), name, kind)
+        self._class_name: str | None = None
 
     async def prepare(self, kind: pa.DataType) -> None:
         given = await self._own_schema(kind)
@@ -222,7 +223,7 @@ class _Encoder:
         if self._strategy != "TOPIC":
             if is_registered:
                 raise ConfigError(f"the subject of {given!r} is not known with this strategy", hint="pass the schema")
-            name = await self._record_name(given)
+            name = self._class_name or await self._record_name(given)
         subject = subject_of(self._strategy, self._topic, self.name, name)
         if is_registered:
             registered = await self._registry._get_version(subject, given)  # noqa: SLF001
@@ -279,11 +280,16 @@ class _Encoder:
 
         if self._kind != "protobuf":
             raise ConfigError(f"{self.name}_schema can be a message class only for Protobuf", hint="pass a Schema")
-        serializer = ProtobufSerializer(self._registry, message, auto_register_schemas=self._registers)
-        context = context_of(lookup_subject(self._strategy, self._topic, self.name))
-        schema, name = await serializer._own_schema(message.DESCRIPTOR, None, context)  # noqa: SLF001
+        serializer = ProtobufSerializer(
+            self._registry,
+            message,
+            auto_register_schemas=self._registers,
+            subject_name_strategy=self._strategy,
+        )
+        schema, name = await serializer._own_schema((self._topic, self.name, message.DESCRIPTOR))  # noqa: SLF001
         assert schema is not None  # noqa: S101 - the serializer does not use the latest version
         self._message = self._message or name
+        self._class_name = name if self._message == name else None
         return schema
 
     def _message_of(self, schema: Schema, references: Any) -> Any:
