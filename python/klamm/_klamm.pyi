@@ -264,6 +264,7 @@ class AvroReader:
         reader: AvroSchema | None = None,
         named: Callable[[str, dict[str, Any]], Any] | None = None,
         is_always_named: bool = False,
+        has_positions: bool = False,
     ) -> Self: ...
     def read(self, data: Any, start: int) -> Any: ...
 

@@ -109,7 +109,7 @@ def test_printed_records_with_schemas_can_be_sent_again(cluster, produce, topic,
 
 
 @pytest.mark.parametrize(("name", "content", "kind", "why"), [
-    ("s.avsc", b'{"type": "record"', "avro", "s.avsc: the Avro schema is not JSON: "),
+    ("s.avsc", b'{"type": "record"', "avro", "s.avsc: the Avro schema is invalid: not JSON: "),
     ("s.avsc", b'{"type": "record", "name": "R", "fields": [{"name": "n", "type": "lnog"}]}', "avro", "s.avsc: the Avro schema"),
     ("s.json", b'{"type": "objct"}', "json", "s.json: the JSON Schema is invalid"),
     ("s.proto", b"message {", "protobuf", "s.proto: cannot parse the Protobuf schema"),

@@ -2,14 +2,13 @@
 
 The form is that of Avro's JSON encoding, with these differences: bytes are base64, decimals are strings, and times are ISO
 8601. A value of a union may stand alone, as long as one branch fits it best. Otherwise it names its branch, as in Avro:
-`{"string": "x"}`, `{"shop.Order": {"id": 7}}`. The module depends on the text of a schema only. It does not encode values.
+`{"string": "x"}`, `{"shop.Order": {"id": 7}}`. The Rust core parses schemas, and decodes and encodes values.
 """
 
 from __future__ import annotations
 
 import base64
 import datetime as dt
-import json
 import math
 import struct
 import uuid
@@ -17,17 +16,15 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from klamm._klamm import AvroReader
 from klamm.cli.json_text import NOT_FINITE, dumps, finite
 from klamm.registry.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from klamm.registry import Schema
+    from klamm._klamm import AvroSchema
 
     _Read = tuple[int, Any, "_Type"]
 
-_PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _INTEGERS = {"int": 31, "long": 63}
 _FLOATS = ("float", "double")
 _DECIMALS = ("decimal", "big-decimal")
@@ -62,11 +59,11 @@ class _Ambiguous(_Unfit):
 class _Type:
     """A type of a schema. `name` is the name of a named type, and otherwise the same as `kind`."""
 
-    kind: str
-    name: str
+    kind: str = ""
+    name: str = ""
     logical: str | None = None
     fields: dict[str, tuple[_Type, bool]] = field(default_factory=dict)
-    """The fields of a record: their types, and whether a value may lack the field."""
+    """The fields of a record: their types, and whether they have a default."""
     items: list[_Type] = field(default_factory=list)
     """The branches of a union, or the type of the items of an array or map."""
     symbols: tuple[str, ...] = ()
@@ -78,19 +75,13 @@ class _Type:
 class AvroJson:
     """Converts values of one schema from and to JSON.
 
-    Args:
-        text: The text of the schema.
-        references: The referenced schemas by name. Each schema comes after the schemas that it references.
+    Attributes:
+        schema: The parsed schema.
     """
 
-    def __init__(self, text: str, references: Mapping[str, Schema]) -> None:
-        self._named: dict[str, _Type] = {}
-        try:
-            for reference in references.values():
-                self._type(_loaded(reference.text), "")
-            self._root = self._type(_loaded(text), "")
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise SchemaError(f"the Avro schema is invalid: {type(error).__name__}: {error}") from None
+    def __init__(self, schema: AvroSchema) -> None:
+        self.schema, self._root = schema, _root_of(schema)
+        self._reader = AvroReader(schema, has_positions=True)
 
     def read(self, value: Any) -> Any:
         """Return the value for a serializer. In a union with several types, it is a tuple of the branch and the value.
@@ -106,53 +97,40 @@ class AvroJson:
         except RecursionError:
             raise SchemaError("the value is nested too deep") from None
 
-    def shown(self, value: Any) -> Any:
-        """Return a value of a deserializer in its JSON form."""
-        return _shown(self._root, value)
-
-    def _type(self, schema: Any, namespace: str) -> _Type:
-        if isinstance(schema, str):
-            if schema in _PRIMITIVES:
-                return _Type(schema, schema)
-            return self._named.get(_full_name(schema, namespace)) or self._named[schema]
-        if isinstance(schema, list):
-            return _Type("union", "union", items=[self._type(branch, namespace) for branch in schema])
-        kind = schema["type"]
-        if not isinstance(kind, str) or (kind not in _PRIMITIVES and kind not in _COMPLEX):
-            return self._type(kind, namespace)
-        logical = schema.get("logicalType")
-        found = _Type(kind, kind, logical if isinstance(logical, str) else None)
-        if kind in ("record", "error", "enum", "fixed"):
-            space = schema.get("namespace")
-            found.name = _full_name(schema["name"], namespace if space is None else space)
-            namespace = found.name.rpartition(".")[0]
-            self._named[found.name] = found
-        if kind in ("record", "error"):
-            found.kind = "record"
-            for each in schema["fields"]:
-                kind_of_field = self._type(each["type"], namespace)
-                found.fields[each["name"]] = kind_of_field, "default" in each or _accepts_null(kind_of_field)
-        elif kind in ("array", "map"):
-            found.items = [self._type(schema["items" if kind == "array" else "values"], namespace)]
-        found.symbols, found.size = tuple(schema.get("symbols", ())), schema.get("size", 0)
-        found.precision, found.scale = schema.get("precision", 0), schema.get("scale", 0)
-        return found
+    def decoded(self, data: bytes, start: int = 0) -> Any:
+        """Decode the value that starts at a position, and return its JSON form."""
+        return _shown(self._root, self._reader.read(data, start))
 
 
-_COMPLEX = ("record", "error", "enum", "fixed", "array", "map")
+def _root_of(schema: AvroSchema) -> _Type:
+    """Return the outermost type of a schema, with the types that it contains."""
+    types: dict[int, _Type] = {}
+    unseen: list[int] = []
 
+    def at(index: int) -> _Type:
+        if index not in types:
+            types[index] = _Type()
+            unseen.append(index)
+        return types[index]
 
-def _loaded(text: str) -> Any:
-    if text.strip() in _PRIMITIVES:
-        return text.strip()
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise SchemaError(f"the Avro schema is not JSON: {error}") from None
-
-
-def _full_name(name: str, namespace: str) -> str:
-    return name if "." in name or not namespace else f"{namespace}.{name}"
+    root = at(schema.root)
+    while unseen:
+        index = unseen.pop()
+        kind, node = types[index], schema.node(index)
+        if isinstance(node, list):
+            kind.kind = kind.name = "union"
+            kind.items = [at(branch) for branch in node]
+            continue
+        kind.kind, kind.name = node["type"], node.get("name", node["type"])
+        kind.logical, kind.symbols, kind.size = (
+            node.get("logicalType"),
+            tuple(node.get("symbols", ())),
+            node.get("size", 0),
+        )
+        kind.precision, kind.scale = node.get("precision", 0), node.get("scale", 0)
+        kind.fields = {each["name"]: (at(each["type"]), each["has_default"]) for each in node.get("fields", ())}
+        kind.items = [at(node[key]) for key in ("items", "values") if key in node]
+    return root
 
 
 def _accepts_null(kind: _Type) -> bool:
@@ -191,8 +169,8 @@ class _Reading:
         return _single(kind, value)
 
     def _record(self, kind: _Type, value: dict[str, Any]) -> tuple[int, Any]:
-        for name, (_, is_optional) in kind.fields.items():
-            if name not in value and not is_optional:
+        for name, (kind_of_field, has_default) in kind.fields.items():
+            if name not in value and not has_default and not _accepts_null(kind_of_field):
                 raise _Unfit(f"the field {name} of {kind.name} is missing")
         worst, found = _SAME, {}
         for name, item in value.items():
@@ -384,77 +362,34 @@ def _decimal(kind: _Type, value: Decimal) -> tuple[int, Decimal]:
 
 
 def _shown(kind: _Type, value: Any) -> Any:  # noqa: PLR0911 - one for each type
+    """Return the JSON form of a value. In a union, the value is a tuple of the branch's position and the value."""
     if kind.kind == "union":
-        return _shown_branch(kind, value)
-    if isinstance(value, dict):
-        if kind.kind == "record":
-            fields = kind.fields
-            return {name: _shown(fields[name][0], item) if name in fields else item for name, item in value.items()}
-        return {name: _shown(kind.items[0], item) for name, item in value.items()} if kind.kind == "map" else value
-    if isinstance(value, list) and kind.kind == "array":
+        return None if value is None else _shown_branch(kind, _branches(kind)[value[0]], value[1])
+    if kind.kind == "record":
+        return {name: _shown(kind.fields[name][0], item) for name, item in value.items()}
+    if kind.kind == "map":
+        return {name: _shown(kind.items[0], item) for name, item in value.items()}
+    if kind.kind == "array":
         return [_shown(kind.items[0], item) for item in value]
     if isinstance(value, float):
         return finite(value)
     if isinstance(value, Decimal):
         return f"{value:f}"
-    if isinstance(value, (bytes, bytearray)):
+    if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, (dt.date, dt.time)):
         return value.isoformat()
     return str(value) if isinstance(value, uuid.UUID) else value
 
 
-def _shown_branch(union: _Type, value: Any) -> Any:
+def _shown_branch(union: _Type, branch: _Type, value: Any) -> Any:
     """Return the JSON form of a value of a union. It names the branch if the value alone would be read as another."""
-    if value is None:
-        return None
-    if isinstance(value, tuple):
-        branch = _named(union, value[0])
-        possible, value = ([] if branch is None else [branch]), value[1]
-    else:
-        possible = [branch for branch in union.items if _can_be(branch, value)]
-    if not possible:
-        return _shown(_Type("", ""), value)
-    plain = _shown(possible[0], value)
+    plain = _shown(branch, value)
     is_like_a_name = isinstance(plain, dict) and len(plain) == 1 and _named(union, next(iter(plain))) is not None
     if len(_branches(union)) == 1 and not is_like_a_name:
         return plain
     try:
-        chosen = _Reading().union(union, plain)[2]
+        is_clear = _Reading().union(union, plain)[2] is branch
     except _Unfit:
-        chosen = None
-    # If two records are possible, a name could be wrong. Two other types, such as bytes and fixed, have equal values.
-    is_unclear = len(possible) > 1 and isinstance(value, dict)
-    return plain if chosen in possible or is_unclear else {possible[0].name: plain}
-
-
-def _can_be(branch: _Type, value: Any, depth: int = 2) -> bool:  # noqa: C901, PLR0911 - one for each type
-    """Return whether a deserializer can return a value for a type. Look only at `depth` levels of the value."""
-    if branch.kind == "union":
-        return isinstance(value, tuple) or any(_can_be(each, value, depth) for each in branch.items)
-    if value is None:
-        return branch.kind == "null"
-    if isinstance(value, dict):
-        types = {name: kind for name, (kind, _) in branch.fields.items()}
-        if branch.kind == "map":
-            types = dict.fromkeys(value, branch.items[0])
-        is_like = branch.kind in ("map", "record") and value.keys() == types.keys()
-        return is_like and (not depth or all(_can_be(types[name], item, depth - 1) for name, item in value.items()))
-    if isinstance(value, list):
-        return branch.kind == "array"
-    if isinstance(value, bool):
-        return branch.kind == "boolean"
-    if isinstance(value, int):
-        return branch.kind in _INTEGERS and -(1 << _INTEGERS[branch.kind]) <= value < 1 << _INTEGERS[branch.kind]
-    if isinstance(value, float):
-        return branch.kind in _FLOATS
-    if isinstance(value, str):
-        return (branch.kind == "string" and branch.logical != "uuid") or value in branch.symbols
-    if isinstance(value, (bytes, bytearray)):
-        is_plain = branch.logical not in (*_DECIMALS, "uuid")
-        return is_plain and (branch.kind == "bytes" or (branch.kind == "fixed" and branch.size == len(value)))
-    if isinstance(value, Decimal):
-        return branch.logical in _DECIMALS
-    if isinstance(value, (dt.date, dt.time)):
-        return _TIMES.get(branch.logical or "") is type(value)
-    return isinstance(value, uuid.UUID) and branch.logical == "uuid"
+        is_clear = False
+    return plain if is_clear else {branch.name: plain}

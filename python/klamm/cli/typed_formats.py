@@ -27,11 +27,13 @@ class AvroToJson(AvroDeserializer[Any]):
     """Deserialize Avro values in their JSON form."""
 
     def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Any:
-        return super()._parse(schema, references), AvroJson(schema.text, references)
+        return AvroJson(super()._parse(schema, references))
 
-    def _decode(self, writer: Any, reader: Any, data: bytes, frame: Frame) -> Any:
-        parsed, form = writer
-        return form.shown(super()._decode(parsed, reader, data, frame))
+    def _record_name(self, writer: Any, frame: Frame) -> str:
+        return super()._record_name(writer.schema, frame)
+
+    def _decode(self, writer: Any, reader: Any, data: bytes, frame: Frame) -> Any:  # noqa: ARG002
+        return writer.decoded(data, frame.start)
 
 
 class JsonToJson(JsonDeserializer[Any]):

@@ -143,7 +143,7 @@ def _decoder(client: SchemaRegistry, kind: str) -> Decode:
     from klamm.registry.errors import SchemaError
 
     if kind == "avro":
-        return typed_formats.AvroToJson(client, return_record_name=True).deserialize
+        return typed_formats.AvroToJson(client).deserialize
     if kind == "json":
         return typed_formats.JsonToJson(client).deserialize
     from google.protobuf import json_format
@@ -291,11 +291,10 @@ class _Encoder:
         options = {"use_latest_version": is_latest}
         if kind == "avro":
             from klamm.cli.avro_json import AvroJson
+            from klamm.registry.avro import parse
 
-            form = AvroJson(schema.text, references)
-            avro = registry.AvroSerializer(self._registry, schema, to_dict=form.read, **options)  # type: ignore[arg-type]
-            avro._parse(schema, references)  # noqa: SLF001 - raises for an invalid schema
-            return avro
+            form = AvroJson(parse(schema, references))
+            return registry.AvroSerializer(self._registry, schema, to_dict=form.read, **options)  # type: ignore[arg-type]
         if kind == "json":
             from klamm.cli.typed_formats import JsonFromText
 

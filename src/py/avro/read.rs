@@ -21,20 +21,23 @@ pub(crate) struct AvroReader {
     named: Option<Py<PyAny>>,
     /// Whether `named` makes the values of unions with one record too.
     is_always_named: bool,
+    has_positions: bool,
 }
 
 #[pymethods]
 impl AvroReader {
     /// Resolves the schemas. `named` makes the value of a record in a union from the record's full name and its dict.
-    /// Unless `is_always_named`, it does so only for unions of several types that are not null.
+    /// Unless `is_always_named`, it does so only for unions of several types that are not null. With `has_positions`, a value
+    /// of a union is a tuple of the position of its branch among those that are not null, and the value.
     #[new]
-    #[pyo3(signature = (writer, reader=None, named=None, is_always_named=false))]
+    #[pyo3(signature = (writer, reader=None, named=None, is_always_named=false, has_positions=false))]
     fn new(
         py: Python<'_>,
         writer: &AvroSchema,
         reader: Option<&AvroSchema>,
         named: Option<Py<PyAny>>,
         is_always_named: bool,
+        has_positions: bool,
     ) -> PyResult<Self> {
         let target = reader.unwrap_or(writer);
         let plan =
@@ -45,7 +48,7 @@ impl AvroReader {
             return Err(schema_error(py, &fault, Some(hint)));
         }
         let names = plan.names().iter().map(|name| PyString::intern(py, name).unbind()).collect();
-        Ok(Self { plan, names, named, is_always_named })
+        Ok(Self { plan, names, named, is_always_named, has_positions })
     }
 
     /// Decodes the value that starts at a position.
@@ -265,6 +268,9 @@ impl<'py> Sink for Objects<'_, 'py> {
 
     fn branch(&mut self, branch: &Branch, read: impl FnOnce(&mut Self) -> Result<Self::Value>) -> Result<Self::Value> {
         let value = read(self)?;
+        if self.reader.has_positions {
+            return (branch.at, value).into_pyobject(self.py).map(Bound::into_any).map_err(unexpected);
+        }
         match (branch.record, &self.reader.named) {
             (Some(name), Some(named)) if branch.of > 1 || self.reader.is_always_named => {
                 named.bind(self.py).call1((self.name(name)?, value)).map_err(unexpected)
