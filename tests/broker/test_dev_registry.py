@@ -289,6 +289,48 @@ def test_compatibility_of_json_schemas(name, new, old, is_compatible):
     assert (found == []) == is_compatible, (name, found)
 
 
+LEAF = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("reference", "schema"),
+    [
+        ("#/definitions/leaf", {"definitions": {"leaf": {}}}),
+        ("#leaf", {"definitions": {"x": {"$id": "#leaf"}}}),
+        ("#leaf", {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": {"x": {"$anchor": "leaf"}}}),
+        ("leaf.json", {"$id": "http://shop/all.json", "definitions": {"x": {"$id": "leaf.json"}}}),
+        ("#/definitions/leaf", {"$id": "urn:uuid:1", "definitions": {"leaf": {}}}),
+        ("leaf%20one.json", {}),
+        ("http://shop/leaf", {}),
+        ("leaf one.json#/definitions/inner", {}),
+    ],
+)
+def test_compatibility_of_json_schemas_follows_references(reference, schema):
+    def made(leaf):
+        main = {**schema, "properties": {"list": {"type": "array", "items": {"$ref": reference}}}}
+        for keyword in "definitions", "$defs":
+            main |= (
+                {keyword: {name: {**leaf, **each} for name, each in main[keyword].items()}} if keyword in main else {}
+            )
+        other = json.dumps({**leaf, "$id": "http://shop/leaf"} if "http" in reference else leaf)
+        inner = json.dumps({"definitions": {"inner": {"$ref": "#/definitions/same"}, "same": leaf}})
+        references = {} if schema else {"leaf one.json": inner if "#" in reference else other}
+        return Json(json.dumps(main), references)
+
+    changed = {**LEAF, "properties": {"a": {"type": "integer"}}}
+    assert json_incompatibilities(made(LEAF), made(LEAF)) == []
+    found = json_incompatibilities(made(changed), made(LEAF))
+    assert [each.partition(" ")[0] for each in found] == ["TYPE_NARROWED"]
+
+
+def test_a_json_schema_that_contains_itself_is_compared_once():
+    tree = {
+        "$ref": "#/definitions/Tree",
+        "definitions": {"Tree": {"properties": {"next": {"$ref": "#/definitions/Tree"}}}},
+    }
+    assert json_incompatibilities(Json(json.dumps(tree), {}), Json(json.dumps(tree), {})) == []
+
+
 PROTO = 'syntax = "proto3"; package p; '
 PROTO_PAIRS = [
     ("same", "message A { int32 a = 1; }", "message A { int32 a = 1; }", True),

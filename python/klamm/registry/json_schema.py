@@ -70,9 +70,9 @@ class Documents:
             self.root = loaded(text, is_checked=is_checked)
             self._references = {_uri(name): loaded(each, is_checked=is_checked) for name, each in references.items()}
             self._known: dict[str, Any] = {}
-            bases = [_id_of(self.root)]
+            bases = [uri_of(self.root)]
             for name, content in self._references.items():
-                bases += [urljoin(_BASE, name), _id_of(content)]
+                bases += [urljoin(_BASE, name), uri_of(content)]
                 self._known.setdefault(bases[-1], content)
                 self._known[bases[-2]] = content
             self._bases = list(dict.fromkeys(urljoin(base, ".") for base in bases))[:_MAX_BASES]
@@ -91,7 +91,7 @@ class Documents:
     @property
     def resolver(self) -> Any:
         """The resolver of jsonschema-rs for references in the schema itself."""
-        return self.registry.resolver(_id_of(self.root))
+        return self.registry.resolver(uri_of(self.root))
 
     def lookup(self, resolver: Any, reference: str) -> Any:
         """Return the schema that a reference means, as an object with `contents`, and with `resolver` for its references.
@@ -119,11 +119,11 @@ def _library() -> Any:
     return jsonschema_rs
 
 
-def _id_of(schema: Any) -> str:
-    """Return the URI of a schema. In draft 4, the keyword is `id`."""
+def uri_of(schema: Any, base: str = "") -> str:
+    """Return the absolute URI of a schema, whose own URI is relative to `base`. In draft 4, the keyword is `id`."""
     fields = schema if isinstance(schema, dict) else {}
     own = fields.get("$id", fields.get("id") if "draft-04" in str(fields.get("$schema")) else None)
-    return urljoin(_BASE, own.removesuffix("#")) if isinstance(own, str) else _BASE
+    return urljoin(urljoin(_BASE, base), own.removesuffix("#") if isinstance(own, str) else "")
 
 
 def _uri(text: str) -> str:
@@ -142,7 +142,7 @@ def loaded(text: str, *, is_checked: bool) -> Any:
     while unseen:
         node = unseen.pop()
         if isinstance(node, dict):
-            unseen += _subschemas(node)
+            unseen += subschemas(node)
             strings = {key: value for key, value in node.items() if key in _STRINGS and isinstance(value, str)}
             for key, value in strings.items():
                 if key.startswith("content"):
@@ -154,7 +154,7 @@ def loaded(text: str, *, is_checked: bool) -> Any:
     return {"$schema": _DRAFT, **schema} if isinstance(schema, dict) else schema
 
 
-def _subschemas(schema: dict[str, Any]) -> Iterator[Any]:
+def subschemas(schema: dict[str, Any]) -> Iterator[Any]:
     """Return the values in which a schema can have other schemas."""
     for key, value in schema.items():
         if key in _OF_NAMES and isinstance(value, dict):

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import operator
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
-from klamm.registry.json_schema import loaded
+from klamm.registry.errors import SchemaError
+from klamm.registry.json_schema import Documents, loaded, subschemas, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,37 +39,59 @@ class Json:
         import jsonschema_rs
 
         try:
-            self.schema = json.loads(text)
-            self.references = {name: json.loads(reference) for name, reference in references.items()}
-            if not isinstance(self.schema, (dict, bool)):
+            self._schema = json.loads(text)
+            if not isinstance(self._schema, (dict, bool)):
                 raise TypeError("a JSON Schema is an object or a boolean")  # noqa: TRY301
             jsonschema_rs.meta.validate(loaded(text, is_checked=False))
+            texts = {name: _absolute(each, name) for name, each in references.items()}
+            self._documents = Documents(_absolute(text, ""), texts, is_checked=False)
         except jsonschema_rs.ValidationError as error:
+            raise ValueError(error.message) from None
+        except SchemaError as error:
             raise ValueError(error.message) from None
         except (ValueError, TypeError, RecursionError, jsonschema_rs.ReferencingError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from None
+        self.root = self._documents.root
+        self._found: dict[str, Any] = {}
 
     def canonical(self) -> str:
         """Return the canonical text of the schema. Two schemas count as equal if their canonical texts are equal."""
-        return json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False)
+        return json.dumps(self._schema, separators=(",", ":"), ensure_ascii=False)
 
     def normalized(self) -> str:
         """Return the text of the schema with sorted keys."""
-        return json.dumps(self.schema, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+        return json.dumps(self._schema, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
     def resolved(self, node: Any) -> Any:
         """Follow the `$ref` of a subschema. Return the target, or the subschema itself if the target is missing."""
         for _ in range(_MAX_DEPTH):
-            if not isinstance(node, dict) or not isinstance(node.get("$ref"), str):
+            if not isinstance(node, dict) or not isinstance(reference := node.get("$ref"), str):
                 break
-            name, _, fragment = node["$ref"].partition("#")
-            found = self.references.get(name) if name else self.schema
-            for part in filter(None, fragment.split("/")):
-                found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-            if found is None:
-                break
-            node = found
+            if reference not in self._found:
+                try:
+                    found = self._documents.lookup(self._documents.resolver, reference).contents
+                except SchemaError:
+                    break
+                self._found[reference] = found
+            node = self._found[reference]
         return node
+
+
+def _absolute(text: str, name: str) -> str:
+    """Return a schema whose references are absolute URIs. `name` is the name under which other schemas refer to it."""
+    schema = loaded(text, is_checked=False)
+    unseen = [(schema, uri_of({}, name))]
+    while unseen:
+        node, base = unseen.pop()
+        if isinstance(node, dict):
+            base = uri_of(node, base)
+            if isinstance(reference := node.get("$ref"), str):
+                is_local = reference.startswith("#")  # `urljoin` knows no base such as urn:uuid:…
+                node["$ref"] = base.partition("#")[0] + reference if is_local else urljoin(base, reference)
+            unseen += [(each, base) for each in subschemas(node)]
+        elif isinstance(node, list):
+            unseen += [(each, base) for each in node]
+    return json.dumps(schema)
 
 
 def incompatibilities(reader: Json, writer: Json) -> list[str]:
@@ -75,7 +99,7 @@ def incompatibilities(reader: Json, writer: Json) -> list[str]:
 
     The result is empty if the new schema accepts all data.
     """
-    return _Check(reader, writer).check(reader.schema, writer.schema, "#/", 0)
+    return _Check(reader, writer).check(reader.root, writer.root, "#/", 0)
 
 
 class _Check:
@@ -85,7 +109,8 @@ class _Check:
 
     def check(self, new: Any, old: Any, path: str, depth: int) -> list[str]:
         new, old = self._reader.resolved(new), self._writer.resolved(old)
-        if new is True or new == {} or old is False or new == old or depth > _MAX_DEPTH:
+        is_same = new == old and "$ref" not in str(new)  # equal references can mean different schemas
+        if new is True or new == {} or old is False or is_same or depth > _MAX_DEPTH:
             return []
         if (id(new), id(old)) in self._seen:
             return []
