@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from klamm._klamm import AvroReader, AvroSchema, AvroWriter
 from klamm.registry import SchemaError
-from klamm.registry.avro import _simplified
+from klamm.registry.convert import simplified
 
 # A busy machine is not a failure.
 CALM = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
@@ -89,11 +89,11 @@ def test_values_and_bytes_are_those_of_fastavro(pair, data):
     core = AvroSchema(json.dumps(schema), [])
     expected = fastavro_written(schema, value)
     if "decimal" not in json.dumps(schema):  # fastavro writes some decimals with a byte that is not necessary
-        assert AvroWriter(core, _simplified, True).write(value) == expected
+        assert AvroWriter(core, simplified, True).write(value) == expected
     reader = AvroReader(core)
     found = reader.read(expected, 0)
     assert found == fastavro.schemaless_reader(io.BytesIO(expected), fastavro.parse_schema(schema), None) == value
-    assert reader.read(AvroWriter(core, _simplified, True).write(value), 0) == value
+    assert reader.read(AvroWriter(core, simplified, True).write(value), 0) == value
     # Every other sequence of bytes is a value, or a typed error.
     damaged = bytearray(expected or b"\0")
     damaged[data.draw(st.integers(0, len(damaged) - 1))] ^= data.draw(st.integers(1, 255))
@@ -123,7 +123,7 @@ def test_decimals_and_uuids_of_all_sizes_come_back():
     for digits in range(1, 97):
         for sign in (1, -1):
             value = {"v": decimal.Decimal((sign < 0, (9,) * digits, -3))}
-            assert AvroReader(core).read(AvroWriter(core, _simplified, True).write(value), 0) == value
+            assert AvroReader(core).read(AvroWriter(core, simplified, True).write(value), 0) == value
     key = {"v": uuid.UUID(int=0)}
     core = AvroSchema(json.dumps(record({"type": "string", "logicalType": "uuid"})), [])
-    assert AvroReader(core).read(AvroWriter(core, _simplified, True).write(key), 0) == key
+    assert AvroReader(core).read(AvroWriter(core, simplified, True).write(key), 0) == key

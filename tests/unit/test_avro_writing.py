@@ -15,7 +15,7 @@ import pytest
 
 from klamm._klamm import AvroReader, AvroSchema, AvroWriter
 from klamm.registry import SchemaError
-from klamm.registry.avro import _simplified
+from klamm.registry.convert import simplified
 
 UTC = dt.timezone.utc
 
@@ -33,7 +33,7 @@ def logical(kind, name, **attributes):
 
 
 def write(schema, value, *, strict=False):
-    return AvroWriter(AvroSchema(json.dumps(schema), []), _simplified, strict).write(value)
+    return AvroWriter(AvroSchema(json.dumps(schema), []), simplified, strict).write(value)
 
 
 def come_back(schema, value):

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import json
+from collections import UserDict
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import pytest
 from google.protobuf import any_pb2, message_factory
 
-from klamm.registry import ProtobufDeserializer, ProtobufSerializer, SchemaError, SchemaRegistry
+from klamm.registry import (
+    AvroDeserializer,
+    AvroSerializer,
+    JsonDeserializer,
+    JsonSerializer,
+    ProtobufDeserializer,
+    ProtobufSerializer,
+    SchemaError,
+    SchemaRegistry,
+)
 from klamm.registry.dev import DevRegistry
 from klamm.registry.pools import pool_of
 from klamm.registry.proto import parse
@@ -128,6 +139,11 @@ def test_times_outside_of_datetime_name_the_field(registry, seconds):
 class Color(enum.Enum):
     NONE = "NONE"
     RED = "RED"
+
+
+class Piece(NamedTuple):
+    text: str
+    pieces: int
 
 
 @dataclass
@@ -250,6 +266,31 @@ class TestWriting:
         value = model(mark=b"\xff", at=dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.timezone.utc))
         data = ProtobufSerializer(registry, ORDER).serialize(value, "t")
         assert ProtobufDeserializer(registry, to=model).deserialize(data) == value
+
+    def test_objects_inside_a_value_become_fields_in_every_format(self, registry):
+        pydantic = pytest.importorskip("pydantic")
+        lines = pydantic.RootModel[list[Piece]]([Piece("a", 1)])
+        value = {"customer": "b", "line": Piece("x", 2), "lines": lines, "colors": UserDict({"k": Color.RED})}
+        piece = {
+            "type": "record",
+            "name": "Piece",
+            "fields": [{"name": "text", "type": "string"}, {"name": "pieces", "type": "int"}],
+        }
+        colors = {"type": "map", "values": {"type": "enum", "name": "Color", "symbols": ["RED"]}}
+        types = {"customer": "string", "line": piece, "lines": {"type": "array", "items": "Piece"}, "colors": colors}
+        fields = [{"name": name, "type": each} for name, each in types.items()]
+        avro = AvroSerializer(registry, json.dumps({"type": "record", "name": "O", "fields": fields}))
+        expected = {
+            "customer": "b",
+            "line": {"text": "x", "pieces": 2},
+            "lines": [{"text": "a", "pieces": 1}],
+            "colors": {"k": "RED"},
+        }
+        assert AvroDeserializer(registry).deserialize(avro.serialize(value, "avro")) == expected
+        data = ProtobufSerializer(registry, ORDER).serialize(value, "t")
+        assert ProtobufDeserializer(registry, to=dict).deserialize(data) == {**EMPTY, **expected}
+        data = JsonSerializer(registry, "{}").serialize({**value, "line": Line("x", 2)}, "json")
+        assert JsonDeserializer(registry).deserialize(data) == {**expected, "lines": [["a", 1]]}
 
     @pytest.mark.parametrize(
         "value", [{"number": 3.7}, {"number": True}, {"mark": 3}, {"none": 1}, {"at": 5}, {"paid": 1}]

@@ -6,23 +6,18 @@ Confluent's serializers write a value of the schema `"bytes"` without a length, 
 
 from __future__ import annotations
 
-import dataclasses
-import enum
-import numbers
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_origin, overload
 
 from klamm._klamm import AvroReader, AvroSchema, AvroWriter
 from klamm.errors import ArgumentError, ConfigError
-from klamm.registry.convert import NamedRecord, _is_model
+from klamm.registry.convert import NamedRecord, simplified
 from klamm.registry.errors import SchemaError
 from klamm.registry.framing import single_object, written
 from klamm.registry.schema import Schema
 from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
     from klamm.registry.framing import Frame, Framing
@@ -45,46 +40,6 @@ def parse(schema: Schema, references: Mapping[str, Schema]) -> AvroSchema:
         SchemaError: The schema is invalid.
     """
     return AvroSchema(schema.text, [reference.text for reference in references.values()])
-
-
-def _simplified(value: Any) -> tuple[str | None, Any]:  # noqa: C901, PLR0911 - one for each kind of value
-    """Return the class name and the fields of an object, or None and a plain value that stands for another value.
-
-    The core calls this function for values of types that it does not know. The class name decides the branch of a union.
-    """
-    kind = type(value)
-    if isinstance(value, enum.Enum):
-        return None, value.value
-    if dataclasses.is_dataclass(kind):
-        return kind.__name__, {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
-    if _is_model(kind):
-        return kind.__name__, _model_fields(value)
-    if isinstance(value, tuple) and hasattr(kind, "_fields"):
-        return kind.__name__, dict(zip(kind._fields, value, strict=True))
-    if isinstance(value, Mapping):
-        return None, dict(value)
-    for plain in (str, float):
-        if isinstance(value, plain):
-            return None, plain(value)
-    if isinstance(value, (bytearray, memoryview)):
-        return None, bytes(value)
-    if isinstance(value, numbers.Integral):
-        return None, int(value)
-    if isinstance(value, numbers.Real):
-        return None, float(value)
-    return None, list(value) if isinstance(value, (Sequence, AbstractSet)) else value
-
-
-def _model_fields(model: Any) -> dict[str, Any]:
-    """Return the fields of a pydantic model. Inner models stay as they are, because their class decides a branch."""
-    kind, own = type(model), type(model).__pydantic_decorators__
-    if own.field_serializers or own.model_serializers or own.computed_fields:
-        return model.model_dump(by_alias=True)  # type: ignore[no-any-return]
-    fields = {
-        field.serialization_alias or field.alias or name: getattr(model, name)
-        for name, field in kind.model_fields.items()
-    }
-    return {**fields, **(model.model_extra or {})}
 
 
 def _schema(schema: Schema | str | None) -> Schema | None:
@@ -152,7 +107,7 @@ class AvroSerializer(BaseSerializer[T]):
 
     def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> _Writing:
         parsed = parse(schema, references)
-        return _Writing(parsed, AvroWriter(parsed, _simplified, self._strict))
+        return _Writing(parsed, AvroWriter(parsed, simplified, self._strict))
 
     def _record_name(self, parsed: _Writing) -> str:
         return parsed.schema.name

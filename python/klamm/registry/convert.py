@@ -1,6 +1,6 @@
 """Converts between plain values (dicts and lists) and the application's types: dataclasses, pydantic models and TypedDicts.
 
-`to_plain` converts to plain values, which the serializers encode. `converter` compiles a type to a function that
+`simplified` returns the parts of one object, and `to_json` converts an object with all its parts. `converter` compiles a type to a function that
 converts plain values to the type. The function drops fields of the data that a class does not have, so that newer
 writers do not break older readers.
 """
@@ -12,6 +12,7 @@ import datetime as dt
 import decimal
 import enum
 import inspect
+import numbers
 import re
 import sys
 import types
@@ -56,36 +57,76 @@ class NamedRecord(dict[str, Any]):
         self.name = name
 
 
-def to_plain(value: Any, *, is_json: bool = False) -> Any:  # noqa: PLR0911 - one for each kind of value
-    """Return a value with dataclasses and pydantic models replaced by dicts, and enums by their values.
+def simplified(value: Any, *, is_json: bool = False) -> tuple[str | None, Any]:  # noqa: C901, PLR0911 - one for each kind
+    """Return the class name and the fields of an object, or None and a plain value that stands for another value.
 
-    For JSON, dates, times and UUIDs become text. A datetime without a time zone is UTC, as in `send_arrow`.
+    The parts of the object stay as they are. The class name decides the branch of an Avro union. For JSON, dates, times
+    and UUIDs become text.
     """
-    leaves = _JSON_LEAVES if is_json else _LEAVES
-    if type(value) in leaves:
-        return value
+    kind = type(value)
+    if kind is dict or (kind in _LEAVES and not is_json):
+        return None, value
     if isinstance(value, enum.Enum):
-        return value.value
-    if type(value) is dict or isinstance(value, Mapping):
-        return {key: each if type(each) in leaves else to_plain(each, is_json=is_json) for key, each in value.items()}
-    if isinstance(value, (list, set, frozenset)):
-        return [to_plain(each, is_json=is_json) for each in value]
-    if type(value) is tuple:  # a NamedTuple stays as it is
-        return tuple(to_plain(each, is_json=is_json) for each in value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_plain(getattr(value, f.name), is_json=is_json) for f in dataclasses.fields(value)}
-    if _is_model(type(value)):
-        return to_plain(value.model_dump(mode="json" if is_json else "python", by_alias=True))
-    return _json_text(value) if is_json else value
+        return None, value.value
+    if dataclasses.is_dataclass(kind):
+        return kind.__name__, {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
+    if getattr(kind, "__pydantic_root_model__", False) and not is_json:
+        return simplified(value.root)
+    if _is_model(kind):
+        return kind.__name__, value.model_dump(mode="json", by_alias=True) if is_json else _model_fields(value)
+    if isinstance(value, tuple) and hasattr(kind, "_fields") and not is_json:
+        return kind.__name__, dict(zip(kind._fields, value, strict=True))
+    if isinstance(value, abc.Mapping):
+        return None, dict(value)
+    for plain in (str, float):
+        if isinstance(value, plain):
+            return None, plain(value)
+    if isinstance(value, (bytearray, memoryview)):
+        return None, bytes(value)
+    if isinstance(value, numbers.Integral):
+        return None, int(value)
+    if isinstance(value, numbers.Real):
+        return None, float(value)
+    if isinstance(value, (abc.Sequence, abc.Set)) and not isinstance(value, bytes):
+        return None, list(value)
+    return None, _json_text(value) if is_json else value
+
+
+def _model_fields(model: Any) -> dict[str, Any]:
+    """Return the fields of a pydantic model. Inner models stay as they are, because their class decides a branch."""
+    kind, own = type(model), type(model).__pydantic_decorators__
+    if own.field_serializers or own.model_serializers or own.computed_fields:
+        return model.model_dump(by_alias=True)  # type: ignore[no-any-return]
+    fields = {
+        field.serialization_alias or field.alias or name: getattr(model, name)
+        for name, field in kind.model_fields.items()
+    }
+    return {**fields, **(model.model_extra or {})}
+
+
+def to_json(value: Any) -> Any:
+    """Return a value with all objects replaced by values for `json.dumps`, which may contain `Decimal`."""
+    if type(value) in _JSON_LEAVES:
+        return value
+    if type(value) not in {dict, list}:
+        value = simplified(value, is_json=True)[1]
+    if isinstance(value, dict):
+        return {key: each if type(each) in _JSON_LEAVES else to_json(each) for key, each in value.items()}
+    return [to_json(each) for each in value] if isinstance(value, list) else value
 
 
 def _json_text(value: Any) -> Any:
     if isinstance(value, dt.datetime):
-        zoned = value.replace(tzinfo=dt.timezone.utc) if value.tzinfo is None else value.astimezone(dt.timezone.utc)
-        return zoned.isoformat().replace("+00:00", "Z")
+        return utc_text(value)
     if isinstance(value, (dt.date, dt.time)):
         return value.isoformat()
     return str(value) if isinstance(value, uuid.UUID) else value
+
+
+def utc_text(value: dt.datetime) -> str:
+    """Return a datetime as text. A datetime without a time zone is UTC, as in `send_arrow`."""
+    zoned = value.replace(tzinfo=dt.timezone.utc) if value.tzinfo is None else value.astimezone(dt.timezone.utc)
+    return zoned.isoformat().replace("+00:00", "Z")
 
 
 def _is_model(kind: Any) -> bool:

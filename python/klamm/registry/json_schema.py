@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 from urllib.parse import quote, urljoin
 
 from klamm.errors import ConfigError
-from klamm.registry.convert import to_plain
+from klamm.registry.convert import to_json
 from klamm.registry.errors import SchemaError
 from klamm.registry.schema import Schema
 from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
@@ -314,7 +314,7 @@ class JsonSerializer(BaseSerializer[T]):
 
     def _encode(self, parsed: Parsed, value: Any) -> bytes:
         try:
-            plain = to_plain(value if self._to_dict is None else self._to_dict(value), is_json=True)
+            plain = to_json(value if self._to_dict is None else self._to_dict(value))
         except (OverflowError, RecursionError) as error:
             raise SchemaError(f"the value cannot be written as JSON: {error}") from None
         if self._validates:

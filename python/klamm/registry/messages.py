@@ -11,12 +11,12 @@ import base64
 import datetime as dt
 import keyword
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import message_factory
 from google.protobuf.message import DecodeError
 
+from klamm.registry.convert import simplified, to_json, utc_text
 from klamm.registry.errors import SchemaError
 
 if TYPE_CHECKING:
@@ -145,37 +145,36 @@ class Compiler:
 
 
 def json_form(message: Any, value: Any) -> Any:
-    """Return a value in Protobuf's JSON form, which has text for bytes, times and special numbers.
+    """Return an object in Protobuf's JSON form, which has text for bytes, times and special numbers.
 
     Values that already have the JSON form stay as they are. A datetime without a time zone is in UTC.
 
     Args:
         message: The descriptor of the message type.
-        value: The fields of a message, or the value of a type such as `google.protobuf.Timestamp`.
+        value: A dict or an object with the fields of a message, or the value of a type such as `google.protobuf.Timestamp`.
     """
-    name = message.full_name
+    name, value = message.full_name, simplified(value)[1]
     if isinstance(value, dt.datetime) and name == "google.protobuf.Timestamp":
-        utc = value.replace(tzinfo=dt.timezone.utc) if value.tzinfo is None else value.astimezone(dt.timezone.utc)
-        return utc.isoformat().replace("+00:00", "Z")
+        return utc_text(value)
     if isinstance(value, dt.timedelta) and name == "google.protobuf.Duration":
         microseconds = value // dt.timedelta(microseconds=1)
         seconds, rest = divmod(abs(microseconds), 1_000_000)
         return f"{'-' if microseconds < 0 else ''}{seconds}.{rest:06}s"
     if message.file.name == "google/protobuf/wrappers.proto":
         return _field_json(message.fields_by_name["value"], value)
-    if name in _VALUES or not isinstance(value, Mapping):
-        return value
+    if name in _VALUES or not isinstance(value, dict):
+        return to_json(value)
     if name == "google.protobuf.Any" and "@type" in value:
         return _any_json(message, value)
     fields: Any = message.fields_by_camelcase_name, message.fields_by_name
     return {key: _field_json(fields[1].get(key) or fields[0].get(key), each) for key, each in value.items()}
 
 
-def _any_json(message: Any, value: Mapping[str, Any]) -> dict[str, Any]:
+def _any_json(message: Any, value: dict[str, Any]) -> dict[str, Any]:
     try:
         found = message.file.pool.FindMessageTypeByName(value["@type"].rpartition("/")[2])
     except KeyError:
-        return dict(value)  # protobuf raises the error
+        return value  # protobuf raises the error
     fields = {key: each for key, each in value.items() if key != "@type"}
     if found.file.name.startswith("google/protobuf/") and fields.keys() == {"value"}:
         return {"@type": value["@type"], "value": json_form(found, fields["value"])}
@@ -185,20 +184,22 @@ def _any_json(message: Any, value: Mapping[str, Any]) -> dict[str, Any]:
 def _field_json(field: Any, value: Any) -> Any:
     if field is None or value is None:
         return value
-    if field.message_type is not None and field.message_type.GetOptions().map_entry and isinstance(value, Mapping):
+    if not is_repeated(field):
+        return _single_json(field, value)
+    value = simplified(value)[1]
+    if field.message_type is not None and field.message_type.GetOptions().map_entry and isinstance(value, dict):
         item = field.message_type.fields_by_name["value"]
         return {
             str(key).lower() if isinstance(key, bool) else key: _field_json(item, each) for key, each in value.items()
         }
-    if is_repeated(field) and isinstance(value, (list, tuple)):
-        return [_single_json(field, each) for each in value]
-    return _single_json(field, value)
+    return [_single_json(field, each) for each in value] if isinstance(value, list) else value
 
 
 def _single_json(field: Any, value: Any) -> Any:
     if field.message_type is not None:
         return json_form(field.message_type, value)
-    if isinstance(value, (bytes, bytearray)) and field.type == field.TYPE_BYTES:
+    value = simplified(value)[1]
+    if isinstance(value, bytes) and field.type == field.TYPE_BYTES:
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

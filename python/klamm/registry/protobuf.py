@@ -13,7 +13,6 @@ from google.protobuf import descriptor_pb2, json_format, message_factory
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from klamm.errors import ArgumentError
-from klamm.registry.convert import to_plain
 from klamm.registry.errors import SchemaError
 from klamm.registry.framing import indexes_of, written
 from klamm.registry.known_protos import is_known
@@ -220,7 +219,7 @@ class ProtobufSerializer(BaseSerializer[T]):
             )
         try:
             descriptor = self._message_type.DESCRIPTOR
-            plain = json_form(descriptor, to_plain(value))
+            plain = json_form(descriptor, value)
             return json_format.ParseDict(plain, self._message_type(), descriptor_pool=descriptor.file.pool)
         except (json_format.ParseError, TypeError, ValueError, AttributeError, RecursionError) as error:
             name = self._message_type.DESCRIPTOR.full_name
