@@ -38,6 +38,14 @@ _LEAVES = {bool, bytes, dt.datetime, dt.date, dt.time, decimal.Decimal, float, i
 Most values have one of these types. A lookup in this set is ten times as fast as the checks for other types.
 """
 _JSON_LEAVES = {bool, decimal.Decimal, float, int, str, type(None)}
+_PLAIN: tuple[tuple[Any, Convert], ...] = (
+    (str, str),
+    (float, float),
+    ((bytearray, memoryview), bytes),
+    (numbers.Integral, int),
+    (numbers.Real, float),
+)
+"""Base classes of values, and functions that convert these values to values of a type that each format knows."""
 _UNIONS = (Union, types.UnionType)
 _MISSING: Any = object()
 _REQUIRED: Any = object()
@@ -78,15 +86,9 @@ def simplified(value: Any, *, is_json: bool = False) -> tuple[str | None, Any]: 
         return kind.__name__, dict(zip(kind._fields, value, strict=True))
     if isinstance(value, abc.Mapping):
         return None, dict(value)
-    for plain in (str, float):
-        if isinstance(value, plain):
+    for base, plain in _PLAIN:
+        if isinstance(value, base):
             return None, plain(value)
-    if isinstance(value, (bytearray, memoryview)):
-        return None, bytes(value)
-    if isinstance(value, numbers.Integral):
-        return None, int(value)
-    if isinstance(value, numbers.Real):
-        return None, float(value)
     if isinstance(value, (abc.Sequence, abc.Set)) and not isinstance(value, bytes):
         return None, list(value)
     return None, _json_text(value) if is_json else value
