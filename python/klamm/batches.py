@@ -30,9 +30,9 @@ class ValueFormat(TypedDict, total=False):
         registry: Schema registry, as a client, an address or a dict with the client's configuration. JSON needs no
             registry if you pass `value_schema`.
         value_schema: Schema of the value column: "latest" (the default), a version number of the topic's subject, a
-            `Schema`, or the text of a schema. For JSON, `value_schema` can also be a `pyarrow.Schema` or "infer". For
-            Protobuf, `value_schema` can also be a generated class. By default, `send_arrow` derives the schema from the
-            column.
+            `Schema`, or the text of a schema. For JSON, `value_schema` can also be a `pyarrow.Schema`, "infer", or columns
+            such as "id BIGINT, at TIMESTAMP". For Protobuf, `value_schema` can also be a generated class. By default,
+            `send_arrow` derives the schema from the column.
         key_schema: Schema of the key column. `key_schema` accepts the same values as `value_schema`.
         value_message: Name of the Protobuf message type, such as "shop.Order", if the schema has several. By default,
             `send_arrow` writes the first message type of the schema, and a column that is read has the message type of

@@ -342,6 +342,17 @@ def test_json_without_a_registry_takes_a_json_schema(kafka, topic):
     assert frame.select("a", "b").collect() == [(1, [True])]
 
 
+def test_json_without_a_registry_takes_columns_in_ddl(kafka, topic):
+    kafka.produce(topic, {"value": b'{"a": 1, "b": {"c": "1.50"}, "t": "2026-01-02T03:04:05Z"}'})
+    schema = "a INT, b STRUCT<c: DECIMAL(4,2)>, t timestamp_ntz, m MAP<STRING, SMALLINT>"
+    frame = kafka.read(subscribe=topic, **{"value.format": "json", "value.schema": schema, "flatten": "true"})
+    assert frame.select("a", "b", "t", "m").schema.simpleString() == (
+        "struct<a:int,b:struct<c:decimal(4,2)>,t:timestamp_ntz,m:map<string,smallint>>"
+    )
+    row = frame.first()
+    assert (row.a, str(row.b.c), row.t, row.m) == (1, "1.50", dt.datetime(2026, 1, 2, 3, 4, 5), None)  # noqa: DTZ001
+
+
 def test_protobuf_types_that_spark_lacks_become_larger_ones(kafka, registry, topic):
     text = 'syntax = "proto3"; message M { uint32 a = 1; uint64 b = 2; repeated string c = 3; }'
     schema_id = registry.register(f"{topic}-value", Schema(text, "PROTOBUF")).id
@@ -383,6 +394,7 @@ AVRO_AT = {"value.format": "avro", "schema.registry.url": "http://localhost:1"}
         ({"schema.registry.url": "http://localhost:1"}, "value.format"),
         ({"flatten": "true"}, "value.format"),
         ({"value.format": "json", "value.schema": "infer"}, "infer"),
+        ({"value.format": "json", "value.schema": "id bigint, note strin"}, "unknown type strin"),
         ({**AVRO_AT, "onError": "skip"}, "onError"),
         ({"value.format": "avro"}, "needs a registry"),
     ],

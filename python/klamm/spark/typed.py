@@ -126,7 +126,7 @@ def typed_options(  # noqa: C901
         if text == "infer":
             raise ConfigError(
                 f"option '{field}.schema' cannot be infer, because tasks could infer different schemas",
-                hint="pass a JSON Schema",
+                hint="pass a JSON Schema, or columns such as 'id BIGINT, note STRING'",
             )
         schemas[field] = int(text) if text.isdecimal() else text
     return TypedOptions(

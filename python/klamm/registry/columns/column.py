@@ -13,7 +13,7 @@ import pyarrow as pa
 from klamm._klamm import ColumnDecoder, framings
 from klamm.arguments import list_of_str
 from klamm.errors import ConfigError, DeserializationError
-from klamm.registry.columns import json_types, new_fields, projection
+from klamm.registry.columns import ddl, json_types, new_fields, projection
 from klamm.registry.errors import SchemaError, SchemaNotFoundError
 from klamm.registry.framing import HEADERS, frames, read
 from klamm.registry.rules import check_rules
@@ -72,6 +72,8 @@ class Column:
                 hint="pass registry=SchemaRegistry(...)"
                 + (f", or {name}_schema for JSON without a registry" if kind == "json" else ""),
             )
+        if kind == "json" and isinstance(schema, str) and _is_ddl(schema):
+            schema = ddl.arrow_type(schema)
         versions: Mapping[str, int] = {}
         if isinstance(schema, ReaderSchema):
             schema, versions = schema.schema, schema.versions
@@ -479,6 +481,11 @@ def checked_message(name: Any, field: Field, kind: str) -> str | None:
     if name is not None and kind != "protobuf":
         raise ConfigError(f"{field}_message is only for Protobuf", hint="leave it out")
     return None if name is None else str(name)
+
+
+def _is_ddl(schema: str) -> bool:
+    """Return whether a schema is not a JSON Schema, which is an object or a boolean."""
+    return schema not in ("latest", "infer", "true", "false") and not schema.lstrip().startswith("{")
 
 
 def _avro(schema: Schema, references: Mapping[str, Schema]) -> Any:
