@@ -12,6 +12,8 @@ import json
 from typing import Any
 import klamm
 from klamm.errors import BrokerError, OffsetOutOfRangeError, ProducerFencedError, FencedError
+from google.protobuf.timestamp_pb2 import Timestamp
+from klamm.registry import *
 from klamm.testing import DevBroker
 from typing_extensions import assert_type
 
@@ -79,6 +81,19 @@ async def asynchronous() -> None:
             assert_type(item.key, "int | None")
         assert_type(consumer.lag(), "dict[klamm.TopicPartition, int | None]")
 
+class Order:
+    def __init__(self, **fields: Any) -> None: ...
+
+def schemas(registry: SchemaRegistry, message: "type[Timestamp]") -> None:
+    assert_type(AvroDeserializer(registry), AvroDeserializer[Any])
+    assert_type(AvroDeserializer(registry, Order, id_bytes=8), AvroDeserializer[Order])
+    assert_type(JsonDeserializer(registry).deserialize(b""), Any)
+    assert_type(JsonDeserializer(registry, Order, use_latest_version=True).deserialize(b""), Order)
+    assert_type(ProtobufDeserializer(registry), ProtobufDeserializer[Any])
+    assert_type(ProtobufDeserializer(registry, message), "ProtobufDeserializer[Timestamp]")
+    assert_type(ProtobufDeserializer(registry, message, to=Order), ProtobufDeserializer[Order])
+    assert_type(ProtobufSerializer(registry, message, framing="guid"), "ProtobufSerializer[Timestamp]")
+
 def testing(klamm_broker: DevBroker) -> None:
     assert_type(klamm_broker.bootstrap_servers, str)
 """
@@ -94,6 +109,8 @@ WRONG = {
     'klamm.Producer("b").send_nowait("t", 5)': "int",
     'klamm.AsyncProducer("b").send("t", b"v").offset': "offset",
     'klamm.Admin("b").create_topics(["t"])': "list[str]",
+    'klamm.registry.AvroSerializer(klamm.registry.SchemaRegistry("r"), framing="header")': "framing",
+    'klamm.registry.JsonDeserializer(klamm.registry.SchemaRegistry("r"), id_byte=8)': "id_byte",
     "klamm.errors.NoSuchThingError": "NoSuchThingError",
     "klamm.Produser": "Produser",
 }
@@ -112,7 +129,7 @@ def test_right_programs_pass(tmp_path):
 
 
 def test_wrong_programs_do_not(tmp_path):
-    program = "import klamm\nimport klamm.errors\n" + "\n".join(WRONG)
+    program = "import klamm.errors\nimport klamm.registry\n" + "\n".join(WRONG)
     found = check(tmp_path, program)
     for number, (statement, says) in enumerate(WRONG.items(), 3):
         lines = [line for line in found if f"program.py:{number}:" in line]

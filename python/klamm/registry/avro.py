@@ -6,7 +6,7 @@ Confluent's serializers write a value of the schema `"bytes"` without a length, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_origin, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_origin
 
 from klamm._klamm import AvroReader, AvroSchema, AvroWriter
 from klamm.errors import ArgumentError, ConfigError
@@ -14,19 +14,20 @@ from klamm.registry.convert import NamedRecord, simplified
 from klamm.registry.errors import SchemaError
 from klamm.registry.framing import single_object, written
 from klamm.registry.schema import Schema
-from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
+from klamm.registry.serde import BaseDeserializer, BaseSerializer, T, T_co
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from typing_extensions import Unpack
+
     from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
-    from klamm.registry.framing import Frame, Framing
+    from klamm.registry.framing import Frame
     from klamm.registry.schema import RegisteredSchema
-    from klamm.registry.subjects import Field, SubjectNameStrategy
+    from klamm.registry.serde import DeserializerOptions, SerializerOptions
+    from klamm.registry.subjects import Field
 
 __all__ = ["AvroDeserializer", "AvroSerializer"]
-
-T_co = TypeVar("T_co", covariant=True)
 
 
 def parse(schema: Schema, references: Mapping[str, Schema]) -> AvroSchema:
@@ -84,25 +85,11 @@ class AvroSerializer(BaseSerializer[T]):
         registry: SchemaRegistry | AsyncSchemaRegistry,
         schema: Schema | str | None = None,
         *,
-        auto_register_schemas: bool | None = None,
-        use_latest_version: bool = False,
-        use_schema_id: int | None = None,
-        normalize_schemas: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
-        framing: Framing = "id",
         to_dict: Callable[[T], Any] | None = None,
         strict: bool = False,
+        **options: Unpack[SerializerOptions],
     ) -> None:
-        super().__init__(
-            registry,
-            _schema(schema),
-            auto_register_schemas=auto_register_schemas,
-            use_latest_version=use_latest_version,
-            use_schema_id=use_schema_id,
-            normalize_schemas=normalize_schemas,
-            subject_name_strategy=subject_name_strategy,
-            framing=framing,
-        )
+        super().__init__(registry, _schema(schema), **options)
         self._to_dict, self._strict = to_dict, strict
 
     def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> _Writing:
@@ -161,52 +148,18 @@ class AvroDeserializer(BaseDeserializer[T_co]):
 
     schema_type = "AVRO"
 
-    @overload
-    def __init__(
-        self: AvroDeserializer[Any],
-        registry: SchemaRegistry | AsyncSchemaRegistry,
-        to: None = None,
-        *,
-        reader_schema: Schema | str | None = None,
-        use_latest_version: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
-        id_bytes: int = 4,
-        schemas: Sequence[Schema | str] = (),
-        return_record_name: bool = False,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: AvroDeserializer[T],
-        registry: SchemaRegistry | AsyncSchemaRegistry,
-        to: Callable[..., T],
-        *,
-        reader_schema: Schema | str | None = None,
-        use_latest_version: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
-        id_bytes: int = 4,
-        schemas: Sequence[Schema | str] = (),
-        return_record_name: bool = False,
-    ) -> None: ...
     def __init__(
         self,
         registry: SchemaRegistry | AsyncSchemaRegistry,
-        to: Callable[..., Any] | None = None,
+        to: Callable[..., T_co] | None = None,
         *,
         reader_schema: Schema | str | None = None,
-        use_latest_version: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
-        id_bytes: int = 4,
         schemas: Sequence[Schema | str] = (),
         return_record_name: bool = False,
+        **options: Unpack[DeserializerOptions],
     ) -> None:
-        super().__init__(
-            registry,
-            to,
-            use_latest_version=use_latest_version,
-            subject_name_strategy=subject_name_strategy,
-            id_bytes=id_bytes,
-        )
-        if reader_schema is not None and use_latest_version:
+        super().__init__(registry, to, **options)
+        if reader_schema is not None and self._uses_latest:
             raise ConfigError("reader_schema and use_latest_version exclude each other", hint="remove one of the two")
         if isinstance(schemas, (str, Schema)):
             raise ArgumentError("schemas have to be a list", hint="pass [schema]")

@@ -6,25 +6,25 @@ import json
 import re
 import secrets
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, urljoin
 
 from klamm.errors import ConfigError
 from klamm.registry.convert import to_json
 from klamm.registry.errors import SchemaError
 from klamm.registry.schema import Schema
-from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
+from klamm.registry.serde import BaseDeserializer, BaseSerializer, T, T_co
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from typing_extensions import Unpack
+
     from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
-    from klamm.registry.framing import Frame, Framing
-    from klamm.registry.subjects import SubjectNameStrategy
+    from klamm.registry.framing import Frame
+    from klamm.registry.serde import DeserializerOptions, SerializerOptions
 
 __all__ = ["JsonDeserializer", "JsonSerializer"]
-
-T_co = TypeVar("T_co", covariant=True)
 
 
 _BASE = "http://schema.invalid/"
@@ -286,24 +286,10 @@ class JsonSerializer(BaseSerializer[T]):
         schema: Schema | str | None = None,
         *,
         validate: bool = True,
-        auto_register_schemas: bool | None = None,
-        use_latest_version: bool = False,
-        use_schema_id: int | None = None,
-        normalize_schemas: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
-        framing: Framing = "id",
         to_dict: Callable[[T], Any] | None = None,
+        **options: Unpack[SerializerOptions],
     ) -> None:
-        super().__init__(
-            registry,
-            Schema(schema, "JSON") if isinstance(schema, str) else schema,
-            auto_register_schemas=auto_register_schemas,
-            use_latest_version=use_latest_version,
-            use_schema_id=use_schema_id,
-            normalize_schemas=normalize_schemas,
-            subject_name_strategy=subject_name_strategy,
-            framing=framing,
-        )
+        super().__init__(registry, Schema(schema, "JSON") if isinstance(schema, str) else schema, **options)
         self._to_dict, self._validates = to_dict, validate
 
     def _parse(self, schema: Schema, references: Mapping[str, Schema]) -> Parsed:
@@ -348,45 +334,15 @@ class JsonDeserializer(BaseDeserializer[T_co]):
 
     schema_type = "JSON"
 
-    @overload
-    def __init__(
-        self: JsonDeserializer[Any],
-        registry: SchemaRegistry | AsyncSchemaRegistry,
-        to: None = None,
-        *,
-        validate: bool = True,
-        use_latest_version: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
-        id_bytes: int = 4,
-    ) -> None: ...
-    @overload
-    def __init__(
-        self: JsonDeserializer[T],
-        registry: SchemaRegistry | AsyncSchemaRegistry,
-        to: Callable[..., T],
-        *,
-        validate: bool = True,
-        use_latest_version: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
-        id_bytes: int = 4,
-    ) -> None: ...
     def __init__(
         self,
         registry: SchemaRegistry | AsyncSchemaRegistry,
-        to: Callable[..., Any] | None = None,
+        to: Callable[..., T_co] | None = None,
         *,
         validate: bool = True,
-        use_latest_version: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
-        id_bytes: int = 4,
+        **options: Unpack[DeserializerOptions],
     ) -> None:
-        super().__init__(
-            registry,
-            to,
-            use_latest_version=use_latest_version,
-            subject_name_strategy=subject_name_strategy,
-            id_bytes=id_bytes,
-        )
+        super().__init__(registry, to, **options)
         self._validates = validate
         has_decimals = getattr(self._convert, "has_decimals", False)
         self._parse_json = json.JSONDecoder(parse_float=Decimal).decode if has_decimals else json.loads

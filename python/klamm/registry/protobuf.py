@@ -7,7 +7,7 @@ registers the serialized descriptor in base64, as confluent-kafka does.
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from google.protobuf import descriptor_pb2, json_format, message_factory
 from google.protobuf.message import DecodeError, EncodeError, Message
@@ -20,20 +20,21 @@ from klamm.registry.messages import Compiler, json_form
 from klamm.registry.pools import pool_of
 from klamm.registry.proto import descriptor, lossless_text
 from klamm.registry.schema import Reference, Schema
-from klamm.registry.serde import BaseDeserializer, BaseSerializer, T
+from klamm.registry.serde import BaseDeserializer, BaseSerializer, T, T_co
 from klamm.registry.subjects import context_of, in_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from typing_extensions import Unpack
+
     from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
-    from klamm.registry.framing import Frame, Framing
+    from klamm.registry.framing import Frame
     from klamm.registry.schema import RegisteredSchema
-    from klamm.registry.subjects import SubjectNameStrategy
+    from klamm.registry.serde import DeserializerOptions, SerializerOptions
 
 __all__ = ["ProtobufDeserializer", "ProtobufSerializer"]
 
-T_co = TypeVar("T_co", covariant=True)
 _FILE = "schema.proto"
 
 
@@ -181,24 +182,10 @@ class ProtobufSerializer(BaseSerializer[T]):
         registry: SchemaRegistry | AsyncSchemaRegistry,
         message_type: type[T] | None = None,
         *,
-        auto_register_schemas: bool | None = None,
-        use_latest_version: bool = False,
-        use_schema_id: int | None = None,
-        normalize_schemas: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
         reference_subject_name: Callable[[str], str] = str,
-        framing: Framing = "id",
+        **options: Unpack[SerializerOptions],
     ) -> None:
-        super().__init__(
-            registry,
-            Schema("", "PROTOBUF"),  # each message class has its own schema
-            auto_register_schemas=auto_register_schemas,
-            use_latest_version=use_latest_version,
-            use_schema_id=use_schema_id,
-            normalize_schemas=normalize_schemas,
-            subject_name_strategy=subject_name_strategy,
-            framing=framing,
-        )
+        super().__init__(registry, Schema("", "PROTOBUF"), **options)  # each message class has its own schema
         self._message_type, self._reference_subject = _message_class(message_type), reference_subject_name
 
     def _key(self, value: Any, topic: str | None, field: Any) -> tuple[Any, ...]:
@@ -320,25 +307,12 @@ class ProtobufDeserializer(BaseDeserializer[T_co]):
 
     @overload
     def __init__(
-        self: ProtobufDeserializer[Any],
-        registry: SchemaRegistry | AsyncSchemaRegistry,
-        message_type: None = None,
-        *,
-        to: None = None,
-        use_latest_version: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
-        id_bytes: int = 4,
-    ) -> None: ...
-    @overload
-    def __init__(
         self: ProtobufDeserializer[T],
         registry: SchemaRegistry | AsyncSchemaRegistry,
-        message_type: type[T],
+        message_type: type[T] | None = None,
         *,
         to: None = None,
-        use_latest_version: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
-        id_bytes: int = 4,
+        **options: Unpack[DeserializerOptions],
     ) -> None: ...
     @overload
     def __init__(
@@ -347,9 +321,7 @@ class ProtobufDeserializer(BaseDeserializer[T_co]):
         message_type: type | None = None,
         *,
         to: Callable[..., T],
-        use_latest_version: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
-        id_bytes: int = 4,
+        **options: Unpack[DeserializerOptions],
     ) -> None: ...
     def __init__(
         self,
@@ -357,17 +329,9 @@ class ProtobufDeserializer(BaseDeserializer[T_co]):
         message_type: type | None = None,
         *,
         to: Callable[..., Any] | None = None,
-        use_latest_version: bool = False,
-        subject_name_strategy: SubjectNameStrategy = "TOPIC",
-        id_bytes: int = 4,
+        **options: Unpack[DeserializerOptions],
     ) -> None:
-        super().__init__(
-            registry,
-            to,
-            use_latest_version=use_latest_version,
-            subject_name_strategy=subject_name_strategy,
-            id_bytes=id_bytes,
-        )
+        super().__init__(registry, to, **options)
         self._message_type = _message_class(message_type)
         # The convert function of a class has defaults for fields that are not set; `dict` and functions have none.
         self._compiler = None if to is None else Compiler(has_none=self._convert is to)

@@ -14,7 +14,7 @@ import copy
 import time
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from klamm.errors import ArgumentError, ConfigError, KafkaError
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
@@ -43,11 +43,31 @@ if TYPE_CHECKING:
     import typing_extensions
 
     T = typing_extensions.TypeVar("T", default=Any)
+    T_co = typing_extensions.TypeVar("T_co", covariant=True, default=Any)
 else:
     T = TypeVar("T")
-"""Type of the values of a serializer. If no argument determines the type, a serializer takes any value."""
-T_co = TypeVar("T_co", covariant=True)
+    T_co = TypeVar("T_co", covariant=True)
+"""Types of the values of serializers and deserializers. If no argument determines the type, it is Any."""
 T_contra = TypeVar("T_contra", contravariant=True)
+
+
+class SerializerOptions(TypedDict, total=False):
+    """The options that the serializers of all formats have."""
+
+    auto_register_schemas: bool | None
+    use_latest_version: bool
+    use_schema_id: int | None
+    normalize_schemas: bool
+    subject_name_strategy: SubjectNameStrategy
+    framing: Framing
+
+
+class DeserializerOptions(TypedDict, total=False):
+    """The options that the deserializers of all formats have."""
+
+    use_latest_version: bool
+    subject_name_strategy: SubjectNameStrategy
+    id_bytes: int
 
 
 class _Serde:
@@ -118,12 +138,12 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         registry: SchemaRegistry | AsyncSchemaRegistry,
         schema: Schema | None,
         *,
-        auto_register_schemas: bool | None,
-        use_latest_version: bool,
-        use_schema_id: int | None,
-        normalize_schemas: bool,
-        subject_name_strategy: SubjectNameStrategy,
-        framing: Framing,
+        auto_register_schemas: bool | None = None,
+        use_latest_version: bool = False,
+        use_schema_id: int | None = None,
+        normalize_schemas: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        framing: Framing = "id",
     ) -> None:
         super().__init__(registry, subject_name_strategy)
         if framing not in FRAMINGS or (framing == "single_object" and self.schema_type != "AVRO"):
@@ -336,9 +356,9 @@ class BaseDeserializer(_Serde, Generic[T_co]):
         registry: SchemaRegistry | AsyncSchemaRegistry,
         to: Any,
         *,
-        use_latest_version: bool,
-        subject_name_strategy: SubjectNameStrategy,
-        id_bytes: int,
+        use_latest_version: bool = False,
+        subject_name_strategy: SubjectNameStrategy = "TOPIC",
+        id_bytes: int = 4,
     ) -> None:
         super().__init__(registry, subject_name_strategy)
         if id_bytes not in (4, 8):
