@@ -267,3 +267,9 @@ def test_columns_and_schemas_that_differ_are_refused(servers, registry, topic):
         sent(servers, topic, [1], registry)
     with pytest.raises(ConfigError, match="topic"):
         sent(servers, None, pa.table({"x": [1]}), registry)
+
+
+def test_a_json_schema_that_is_a_boolean_has_no_name(servers, registry, topic):
+    options = {"value_format": "json", "registry": registry, "subject_name_strategy": "RECORD"}
+    with klamm.Producer(servers) as producer, pytest.raises(ConfigError, match="the schema has none"):
+        producer.send_arrow(topic, pa.table({"value": [1]}), value_schema=Schema("true", "JSON"), **options)

@@ -390,12 +390,7 @@ class Column:
         if self._kind == "protobuf":
             return str((await self._message(prefix)).full_name)
         registered = await self._registered(prefix)
-        if self._kind == "avro":
-            from klamm.registry.avro import parse
-
-            return parse(registered.schema, await self._references(registered)).name
-        title = json.loads(registered.schema.text).get("title")
-        return title if isinstance(title, str) else None
+        return record_name(registered.schema, await self._references(registered))
 
     async def _message(self, prefix: bytes) -> Any:
         """Look up the descriptor of a message type, by the schema ID and the position in a record's framing."""
@@ -481,6 +476,14 @@ def checked_message(name: Any, field: Field, kind: str) -> str | None:
     if name is not None and kind != "protobuf":
         raise ConfigError(f"{field}_message is only for Protobuf", hint="leave it out")
     return None if name is None else str(name)
+
+
+def record_name(schema: Schema, references: Mapping[str, Schema]) -> str | None:
+    """Return the name of the record type of an Avro schema, or the title of a JSON Schema."""
+    from klamm.registry import avro, json_schema
+
+    parsed: Any = (avro if schema.type == "AVRO" else json_schema).parse(schema, references)
+    return parsed.name  # type: ignore[no-any-return]
 
 
 def _is_ddl(schema: str) -> bool:

@@ -17,7 +17,7 @@ from klamm.arguments import list_of_str
 from klamm.errors import ArgumentError, ConfigError
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
 from klamm.registry.columns.avro import Avro, check_depth, encoded, kind_of, logical_of
-from klamm.registry.columns.column import FORMATS, checked_message
+from klamm.registry.columns.column import FORMATS, UNITS, checked_message, record_name
 from klamm.registry.columns.derive import derived, is_text
 from klamm.registry.columns.layout import IS_NULL, layout
 from klamm.registry.errors import SchemaError
@@ -265,14 +265,9 @@ class _Encoder:
     async def _record_name(self, schema: Schema) -> str | None:
         subject = lookup_subject(self._strategy, self._topic, self.name)
         references = await self._registry._resolve(schema, context_of(subject))  # noqa: SLF001
-        if self._kind == "avro":
-            from klamm.registry.avro import parse
-
-            return parse(schema, references).name
-        if self._kind == "json":
-            title = json.loads(schema.text).get("title")
-            return title if isinstance(title, str) else None
-        return str(self._message_of(schema, references).full_name)
+        if self._kind == "protobuf":
+            return str(self._message_of(schema, references).full_name)
+        return record_name(schema, references)
 
     async def _schema_of(self, message: Any) -> Schema:
         """Register the files that the file of a message class imports. Return the schema of its own file."""
@@ -518,8 +513,7 @@ def _json(column: pa.DataType, path: str) -> _Node:  # noqa: C901, PLR0912
     elif types.is_date(column):
         op, target = ["date"], pa.date32()
     elif types.is_timestamp(column):
-        units = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-        op = ["time", units[column.unit], column.tz is not None]
+        op = ["time", UNITS[column.unit], column.tz is not None]
     elif types.is_integer(column):
         target = pa.uint64() if types.is_uint64(column) else pa.int64()
     elif types.is_float16(column):
@@ -531,13 +525,6 @@ def _json(column: pa.DataType, path: str) -> _Node:  # noqa: C901, PLR0912
     elif not (types.is_boolean(column) or types.is_floating(column) or types.is_null(column)):
         raise unfit(column, "JSON", path)
     return target, _integer(target), [op]
-
-
-_PROTOBUF = {
-    1: pa.float64(), 2: pa.float32(), 3: pa.int64(), 4: pa.uint64(), 5: pa.int32(), 6: pa.uint64(), 7: pa.uint32(),
-    8: pa.bool_(), 9: pa.string(), 12: pa.binary(), 13: pa.uint32(), 15: pa.int32(), 16: pa.int64(), 17: pa.int32(),
-    18: pa.int64(),
-}  # fmt: skip
 
 
 def _message(message: Any, column: pa.DataType, path: str) -> _Node:
@@ -600,7 +587,7 @@ def _field(field: Any, column: pa.DataType, path: str, *, always: bool) -> _Node
             raise unfit(column, "an enum", path)
         values = [[value.name, value.number] for value in field.enum_type.values]
         return pa.string(), pa.string(), [["numbers", values, always]]
-    target = _PROTOBUF.get(field.type)
-    if target is None or not _fits(column, target):
-        raise unfit(column, KINDS[field.type][0] if field.type in KINDS else "a group", path)
-    return target, target, [["field", KINDS[field.type][0], always]]
+    kind, target = KINDS[field.type]
+    if not _fits(column, target):
+        raise unfit(column, kind, path)
+    return target, target, [["field", kind, always]]
