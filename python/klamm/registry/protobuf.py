@@ -45,26 +45,13 @@ class Parsed(NamedTuple):
         file: Descriptor of the file.
         pool: The pool with the file and all files that it imports.
         classes: Message classes that were created so far, by the position of the message type in the file.
+        wanted_types: The results of `wanted` so far.
     """
 
     file: Any
     pool: Any
     classes: dict[tuple[int, ...], Any]
-
-    def message(self, indexes: tuple[int, ...]) -> Any:
-        """Return the descriptor of the message type at a position in the file.
-
-        Raises:
-            SchemaError: The file has no message at this position.
-        """
-        messages = list(self.file.message_types_by_name.values())
-        found = None
-        for index in indexes:
-            if index >= len(messages):
-                raise SchemaError(f"the Protobuf schema has no message at position {list(indexes)}")
-            found = messages[index]
-            messages = list(found.nested_types)
-        return found
+    wanted_types: dict[tuple[tuple[int, ...], str | None], Any]
 
     def named(self, name: str) -> Any:
         """Return the descriptor of the message type that the file itself declares.
@@ -92,7 +79,7 @@ class Parsed(NamedTuple):
         Raises:
             SchemaError: The file does not declare the message type.
         """
-        return self.message((0,)) if name is None else self.named(name)
+        return self.wanted((0,), None) if name is None else self.named(name)
 
     def wanted(self, indexes: tuple[int, ...], name: str | None) -> Any:
         """Return the descriptor of the message type whose position a record stores.
@@ -100,25 +87,32 @@ class Parsed(NamedTuple):
         Java's serializer does not count the entry types of map fields, but the serializers of other languages do. If
         the position can mean two message types, the name of the expected type decides. A record's message is never a
         map entry.
-        """
-        try:
-            found = self.message(indexes)
-        except SchemaError:
-            found = None
-        if found is None or found.GetOptions().map_entry or (name is not None and found.full_name != name):
-            other = self._message_of_java(indexes)
-            if other is not None and name in (None, other.full_name):
-                return other
-        return self.message(indexes) if found is None else found
 
-    def _message_of_java(self, indexes: tuple[int, ...]) -> Any:
-        messages, found = list(self.file.message_types_by_name.values()), None
+        Raises:
+            SchemaError: The file has no message at this position.
+        """
+        known = self.wanted_types.get((indexes, name))
+        if known is not None:
+            return known
+        found = self._at(indexes, counts_entries=True)
+        for each in found, self._at(indexes, counts_entries=False):
+            if each is not None and not each.GetOptions().map_entry and name in (None, each.full_name):
+                found = each
+                break
+        if found is None:
+            raise SchemaError(f"the Protobuf schema has no message at position {list(indexes)}")
+        self.wanted_types[indexes, name] = found
+        return found
+
+    def _at(self, indexes: tuple[int, ...], *, counts_entries: bool) -> Any:
+        """Return the descriptor of the message type at a position in the file, or None."""
+        messages, found = self.file.message_types_by_name.values(), None
         for index in indexes:
-            messages = [each for each in messages if not each.GetOptions().map_entry]
-            if index >= len(messages):
+            counted = [each for each in messages if counts_entries or not each.GetOptions().map_entry]
+            if index >= len(counted):
                 return None
-            found = messages[index]
-            messages = list(found.nested_types)
+            found = counted[index]
+            messages = found.nested_types
         return found
 
 
@@ -135,7 +129,7 @@ def parse_schema(schema: Schema, references: Mapping[str, Schema]) -> Parsed:
     files = {name: descriptor(reference.text, name) for name, reference in references.items()}
     try:
         pool = pool_of(descriptor(schema.text, _FILE), files)
-        return Parsed(pool.FindFileByName(_FILE), pool, {})
+        return Parsed(pool.FindFileByName(_FILE), pool, {}, {})
     except (KeyError, TypeError, ValueError) as error:
         raise SchemaError(f"the Protobuf schema is invalid: {error}") from None
 
