@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import avro.compatibility
@@ -329,6 +330,21 @@ def test_a_json_schema_that_contains_itself_is_compared_once():
         "definitions": {"Tree": {"properties": {"next": {"$ref": "#/definitions/Tree"}}}},
     }
     assert json_incompatibilities(Json(json.dumps(tree), {}), Json(json.dumps(tree), {})) == []
+
+
+def test_alternatives_in_alternatives_take_no_exponential_time():
+    def nested(last):
+        def level(at):
+            inner = {"$ref": f"#/definitions/{at + 1}"}
+            return {"oneOf": [_object({"a": inner}), _object({"b": inner}, **CLOSED), _object({"c": inner})]}
+
+        definitions = {str(at): level(at) for at in range(40)} | {"40": last}
+        return Json(json.dumps({"$ref": "#/definitions/0", "definitions": definitions}), {})
+
+    started = time.monotonic()
+    assert json_incompatibilities(nested({"type": "number"}), nested({"type": "integer"})) == []
+    assert json_incompatibilities(nested({"type": "integer"}), nested({"type": "number"})) != []
+    assert time.monotonic() - started < 30
 
 
 PROTO = 'syntax = "proto3"; package p; '

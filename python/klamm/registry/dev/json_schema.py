@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _UPPER = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "maxProperties")
 _LOWER = ("minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties")
 _MAX_DEPTH = 100
+_MAX_COMPARISONS = 100_000
+"""Most pairs of subschemas that one check compares. Alternatives of alternatives could take exponential time."""
+_ANY: dict[str, Any] = {}
+"""The schema that accepts all values. It is one object, because pairs are remembered by the identity of their parts."""
 
 
 class Json:
@@ -105,19 +109,33 @@ def incompatibilities(reader: Json, writer: Json) -> list[str]:
 class _Check:
     def __init__(self, reader: Json, writer: Json) -> None:
         self._reader, self._writer = reader, writer
-        self._seen: set[tuple[int, int]] = set()
+        self._seen: dict[tuple[int, int], None] = {}
+        """The pairs that are compared now, or that are compatible if these are, in this order."""
+        self._failed: dict[tuple[int, int], list[str]] = {}
+        self._left = _MAX_COMPARISONS
 
     def check(self, new: Any, old: Any, path: str, depth: int) -> list[str]:
         new, old = self._reader.resolved(new), self._writer.resolved(old)
         is_same = new == old and "$ref" not in str(new)  # equal references can mean different schemas
         if new is True or new == {} or old is False or is_same or depth > _MAX_DEPTH:
             return []
-        if (id(new), id(old)) in self._seen:
+        pair = id(new), id(old)
+        if pair in self._seen:
             return []
-        self._seen.add((id(new), id(old)))
+        if pair not in self._failed:
+            self._seen[pair] = None
+            self._left -= 1
+            if self._left < 0:
+                return [f"SCHEMA_TOO_COMPLEX at {path}"]
+            found = self._compared(new, _ANY if old is True else old, path, depth)
+            if not found:
+                return []
+            self._failed[pair] = found
+        return self._failed[pair]
+
+    def _compared(self, new: Any, old: Any, path: str, depth: int) -> list[str]:
         if new is False:
             return [f"SCHEMA_REMOVED at {path}"]
-        old = {} if old is True else old
         for keyword in ("oneOf", "anyOf"):
             if keyword in new:
                 return self._sum(new[keyword], old.get(keyword, [old]), f"{path}{keyword}/", depth)
@@ -134,22 +152,24 @@ class _Check:
 
     def _sum(self, new: list[Any], old: list[Any], path: str, depth: int) -> list[str]:
         for branch in old:
-            seen = set(self._seen)
-            if all(self.check(candidate, branch, path, depth + 1) for candidate in new):
+            if not any(self._fits(candidate, branch, path, depth + 1) for candidate in new):
                 return [f"SUM_TYPE_NARROWED at {path}"]
-            self._seen = seen
         return []
 
     def _all(self, new: Any, old: Any, path: str, depth: int) -> list[str]:
-        added = new.get("allOf", [])
-        kept = old.get("allOf", [])
-        found = []
-        for branch in added:
-            seen = set(self._seen)
-            if not any(not self.check(branch, earlier, path, depth + 1) for earlier in kept):
-                found.append(f"PRODUCT_TYPE_EXTENDED at {path}allOf/")
-            self._seen = seen
-        return found
+        return [
+            f"PRODUCT_TYPE_EXTENDED at {path}allOf/"
+            for branch in new.get("allOf", [])
+            if not any(self._fits(branch, earlier, path, depth + 1) for earlier in old.get("allOf", []))
+        ]
+
+    def _fits(self, new: Any, old: Any, path: str, depth: int) -> bool:
+        """Return whether a schema accepts all data of another one. If not, forget what only followed from this pair."""
+        known = len(self._seen)
+        fits = not self.check(new, old, path, depth)
+        while not fits and len(self._seen) > known:
+            self._seen.popitem()
+        return fits
 
     def _type(self, new: Any, old: Any, path: str) -> list[str]:
         allowed, written = _types(new), _types(old)
