@@ -7,24 +7,14 @@ import json
 import pytest
 
 import klamm
-from klamm.registry import AvroSerializer, SchemaRegistry
-from klamm.testing import DevBroker
+import registry_cluster
+from klamm.registry import AvroSerializer
 from registry_samples import field, fields
+
+cluster, registry = registry_cluster.cluster, registry_cluster.registry
 
 OWN = ("key", "value", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
 NAMES = (*OWN, "timestampType", "value_error", "value_raw")
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with DevBroker(schema_registry=True) as broker:
-        yield broker
-
-
-@pytest.fixture
-def registry(cluster):
-    with SchemaRegistry(cluster.schema_registry.url) as running:
-        yield running
 
 
 def read(cluster, registry, topic, names, **options):

@@ -8,11 +8,13 @@ import pyarrow as pa
 import pytest
 
 import klamm
+import registry_cluster
 from klamm.cli import main
 from klamm.errors import ConfigError, DeserializationError
-from klamm.registry import ProtobufDeserializer, ProtobufSerializer, Reference, Schema, SchemaError, SchemaRegistry
-from klamm.testing import DevBroker
+from klamm.registry import ProtobufDeserializer, ProtobufSerializer, Reference, Schema, SchemaError
 from registry_samples import messages
+
+cluster, registry = registry_cluster.cluster, registry_cluster.registry
 
 TEXT = """syntax = "proto3"; package shop;
 message Money { int64 cents = 1; }
@@ -23,94 +25,82 @@ IMPORTED = (
 )
 
 
-@pytest.fixture(scope="module")
-def broker():
-    with DevBroker(schema_registry=True) as running:
-        yield running
-
-
-@pytest.fixture
-def registry(broker):
-    with SchemaRegistry(broker.schema_registry.url) as client:
-        yield client
-
-
-def send(broker, registry, topic, data, **options):
+def send(cluster, registry, topic, data, **options):
     options = {"value_format": "protobuf", "registry": registry, **options}
-    with klamm.Producer(broker.bootstrap_servers) as producer:
+    with klamm.Producer(cluster.bootstrap_servers) as producer:
         producer.send_arrow(topic, pa.table(data), **options)
 
 
-def read(broker, registry, topic, **options):
+def read(cluster, registry, topic, **options):
     options = {"value_format": "protobuf", "registry": registry, **options}
-    return klamm.read_table(broker.bootstrap_servers, topic, **options)["value"].to_pylist()
+    return klamm.read_table(cluster.bootstrap_servers, topic, **options)["value"].to_pylist()
 
 
-def raw(broker, topic):
-    return klamm.read_table(broker.bootstrap_servers, topic)["value"].to_pylist()
+def raw(cluster, topic):
+    return klamm.read_table(cluster.bootstrap_servers, topic)["value"].to_pylist()
 
 
 @pytest.mark.parametrize("name", ["Order", "Line"])
-def test_a_class_is_the_schema_and_the_message(broker, registry, name):
+def test_a_class_is_the_schema_and_the_message(cluster, registry, name):
     data = {"customer": ["anna"]} if name == "Order" else {"text": ["bell"]}
-    send(broker, registry, f"class-{name}", data, value_schema=CLASSES[name])
-    (value,) = raw(broker, f"class-{name}")
+    send(cluster, registry, f"class-{name}", data, value_schema=CLASSES[name])
+    (value,) = raw(cluster, f"class-{name}")
     found = ProtobufDeserializer(registry, CLASSES[name]).deserialize(value)
     assert found == CLASSES[name](**{field: values[0] for field, values in data.items()})
     assert registry.get_version(f"class-{name}-value").schema.text.count("message") == 3
 
 
-def test_the_files_that_a_class_imports_are_registered(broker, registry):
+def test_the_files_that_a_class_imports_are_registered(cluster, registry):
     sale = messages(IMPORTED, "sale.proto", ("order.proto", TEXT))["Sale"]
-    send(broker, registry, "sales", {"price": [{"cents": 3}]}, value_schema=sale)
+    send(cluster, registry, "sales", {"price": [{"cents": 3}]}, value_schema=sale)
     assert registry.get_version("sales-value").schema.references == (Reference("order.proto", "order.proto", 1),)
-    (value,) = raw(broker, "sales")
+    (value,) = raw(cluster, "sales")
     assert ProtobufDeserializer(registry, to=dict).deserialize(value) == {"price": {"cents": 3}}
 
 
 @pytest.mark.parametrize("name", ["shop.Order", "Order"])
 @pytest.mark.parametrize("schema", [TEXT, "latest", CLASSES["Money"]])
-def test_an_option_names_the_message_to_write(broker, registry, name, schema):
+def test_an_option_names_the_message_to_write(cluster, registry, name, schema):
     topic = f"write-{name}-{schema if schema == 'latest' else type(schema).__name__}"
     registry.register(f"{topic}-value", Schema(TEXT, "PROTOBUF"))
-    send(broker, registry, topic, {"customer": ["anna"]}, value_schema=schema, value_message=name)
-    (value,) = raw(broker, topic)
+    send(cluster, registry, topic, {"customer": ["anna"]}, value_schema=schema, value_message=name)
+    (value,) = raw(cluster, topic)
     assert ProtobufDeserializer(registry).deserialize(value).DESCRIPTOR.full_name == "shop.Order"
 
 
-def test_an_option_names_the_message_to_read(broker, registry):
+def test_an_option_names_the_message_to_read(cluster, registry):
     serializer = ProtobufSerializer(registry)
-    with klamm.Producer(broker.bootstrap_servers, value_serializer=serializer) as producer:
+    with klamm.Producer(cluster.bootstrap_servers, value_serializer=serializer) as producer:
         for value in (CLASSES["Money"](cents=3), CLASSES["Order"](customer="bo")):
             producer.send("read", value, partition=0)
-    read_with = lambda **options: read(broker, registry, "read", on_error="null", **options)  # noqa: E731
+    read_with = lambda **options: read(cluster, registry, "read", on_error="null", **options)  # noqa: E731
     assert read_with() == [{"cents": 3}, None]
     assert read_with(value_message="shop.Order") == [None, {"customer": "bo", "lines": []}]
     assert read_with(value_message="Money", value_schema=Schema(TEXT, "PROTOBUF")) == [{"cents": 3}, None]
     with pytest.raises(DeserializationError, match=r"a shop\.Money, and the column a shop\.Order"):
-        read(broker, registry, "read", value_message="shop.Order")
+        read(cluster, registry, "read", value_message="shop.Order")
 
 
-def test_errors(broker, registry):
+def test_errors(cluster, registry):
     with pytest.raises(SchemaError, match=r"no message shop\.None"):
-        send(broker, registry, "wrong", {"cents": [1]}, value_schema=TEXT, value_message="shop.None")
+        send(cluster, registry, "wrong", {"cents": [1]}, value_schema=TEXT, value_message="shop.None")
     for options in (
         {"value_format": "avro", "value_message": "M"},
         {"value_format": "json", "value_schema": CLASSES["Order"]},
     ):
         with pytest.raises(ConfigError, match="only for Protobuf"):
-            send(broker, registry, "wrong", {"cents": [1]}, **options)
+            send(cluster, registry, "wrong", {"cents": [1]}, **options)
     with pytest.raises(ConfigError, match="only for Protobuf"):
-        read(broker, registry, "wrong", value_format="avro", value_message="M")
+        read(cluster, registry, "wrong", value_format="avro", value_message="M")
 
 
-def test_the_command_produces_the_named_message(broker, registry, monkeypatch, tmp_path):
+def test_the_command_produces_the_named_message(cluster, registry, monkeypatch, tmp_path):
     file = tmp_path / "order.proto"
     file.write_text(TEXT)
     words = ["produce", "command", "--value", "protobuf", "--schema", str(file), "--message", "Order"]
     (tmp_path / "input").write_text('{"customer": "anna"}\n')
     with (tmp_path / "input").open() as lines:
         monkeypatch.setattr(sys, "stdin", lines)
-        assert main([*words, "-b", broker.bootstrap_servers, "--registry", broker.schema_registry.url]) in (0, None)
-    (value,) = raw(broker, "command")
+        assert main([*words, "-b", cluster.bootstrap_servers, "--registry", cluster.schema_registry.url]) in (0, None)
+    (value,) = raw(cluster, "command")
     assert ProtobufDeserializer(registry).deserialize(value).customer == "anna"

@@ -8,26 +8,16 @@ import pyarrow as pa
 import pytest
 
 import klamm
+import registry_cluster
 from klamm.errors import ConfigError, DeserializationError
-from klamm.registry import AvroSerializer, Schema, SchemaRegistry
-from klamm.testing import DevBroker
+from klamm.registry import AvroSerializer, Schema
 from registry_samples import field, fields
+
+cluster, registry = registry_cluster.cluster, registry_cluster.registry
 
 PROTO = 'syntax = "proto3"; message R { int64 a = 1; string b = 2; M m = 3; message M { int32 x = 1; } }'
 LINE = {"type": "record", "name": "Line", "namespace": "shop.lines", "fields": [
     {"name": "n", "type": "int"}, {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["X", "Y"]}}]}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with DevBroker(schema_registry=True) as broker:
-        yield broker
-
-
-@pytest.fixture
-def registry(cluster):
-    with SchemaRegistry(cluster.schema_registry.url) as running:
-        yield running
 
 
 def written(cluster, registry, topic, kind):

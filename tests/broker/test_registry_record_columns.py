@@ -8,24 +8,14 @@ import pyarrow as pa
 import pytest
 
 import klamm
+import registry_cluster
 from klamm.errors import ArgumentError, ConfigError
-from klamm.registry import AvroDeserializer, Schema, SchemaError, SchemaNotFoundError, SchemaRegistry
-from klamm.testing import DevBroker
+from klamm.registry import AvroDeserializer, Schema, SchemaError, SchemaNotFoundError
 from registry_samples import field, fields
 
+cluster, registry = registry_cluster.cluster, registry_cluster.registry
+
 OWN = ("key", "topic", "partition", "offset", "timestamp", "timestamp_type", "headers")
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with DevBroker(schema_registry=True) as broker:
-        yield broker
-
-
-@pytest.fixture
-def registry(cluster):
-    with SchemaRegistry(cluster.schema_registry.url) as running:
-        yield running
 
 
 @pytest.fixture

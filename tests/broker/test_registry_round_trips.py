@@ -11,25 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import klamm
-from klamm.registry import ProtobufDeserializer, SchemaError, SchemaRegistry
-from klamm.testing import DevBroker
+import registry_cluster
+from klamm.registry import ProtobufDeserializer, SchemaError
+
+cluster, registry = registry_cluster.cluster, registry_cluster.registry
 
 KINDS = ["avro", "json", "protobuf"]
 UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 YEAR_1, YEAR_9999 = -62_135_596_800, 253_402_300_799  # in seconds since 1970
 DAY = 86_400 * 10**9
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with DevBroker(schema_registry=True) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def registry(cluster):
-    with SchemaRegistry(cluster.schema_registry.url) as running:
-        yield running
 
 
 def integers(bits, signed=True):

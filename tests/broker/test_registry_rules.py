@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import klamm
+import registry_cluster
 from cli_process import klamm as run
 from klamm.errors import ConfigError
 from klamm.registry import (
@@ -26,8 +27,9 @@ from klamm.registry import (
     SchemaRegistryError,
 )
 from klamm.registry.dev import DevRegistry
-from klamm.testing import DevBroker
 from registry_samples import ORDER, ORDER_JSON, PROTO, PROTOS, VALUE
+
+cluster, registry = registry_cluster.cluster, registry_cluster.registry
 
 METADATA = {"tags": {"Order.note": ["PII"]}, "properties": {"owner": "shop"}, "sensitive": ["owner"]}
 TEXTS = {"AVRO": ORDER, "JSON": ORDER_JSON, "PROTOBUF": PROTO}
@@ -103,18 +105,6 @@ class TestCopies:
             Schema.from_json({"schema": ORDER, "ruleSet": given})
         with pytest.raises(SchemaRegistryError, match="metadata"):
             Schema.from_json({"schema": ORDER, "metadata": [7]})
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with DevBroker(schema_registry=True) as broker:
-        yield broker
-
-
-@pytest.fixture
-def registry(cluster):
-    with SchemaRegistry(cluster.schema_registry.url) as running:
-        yield running
 
 
 @pytest.fixture

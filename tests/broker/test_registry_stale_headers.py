@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import klamm
+import registry_cluster
 from cli_process import klamm as run
 from klamm.errors import DeserializationError
 from klamm.registry import (
@@ -20,10 +21,10 @@ from klamm.registry import (
     ProtobufDeserializer,
     ProtobufSerializer,
     SchemaError,
-    SchemaRegistry,
 )
-from klamm.testing import DevBroker
 from registry_samples import PROTOS, field, fields
+
+cluster, registry = registry_cluster.cluster, registry_cluster.registry
 
 NAME = "__value_schema_id"
 OLD = json.dumps(fields(field("a", "string")))
@@ -36,18 +37,6 @@ KINDS = {
 FRAMINGS = ("id", "guid", "header_id", "header_guid")
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_framing = pytest.mark.parametrize("framing", FRAMINGS)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with DevBroker(schema_registry=True) as broker:
-        yield broker
-
-
-@pytest.fixture
-def registry(cluster):
-    with SchemaRegistry(cluster.schema_registry.url) as running:
-        yield running
 
 
 @pytest.fixture
