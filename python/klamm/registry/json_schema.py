@@ -251,9 +251,9 @@ class JsonSerializer(BaseSerializer[T]):
 
     Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
-    A value must have a type that `json.dumps` accepts. The serializer also accepts dataclasses, pydantic models and
-    enums. A `Decimal` becomes a number with all its digits. Dates, times and UUIDs become text, and a datetime without a
-    time zone is UTC.
+    A value must have a type that `json.dumps` accepts. The serializer also accepts dataclasses, pydantic models, enums,
+    sets and other mappings. A `NamedTuple` becomes an array, and a `Decimal` a number with all its digits. Dates, times
+    and UUIDs become text, and a datetime without a time zone is UTC.
 
     Args:
         registry: Client of the registry.

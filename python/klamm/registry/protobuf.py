@@ -144,8 +144,8 @@ class ProtobufSerializer(BaseSerializer[T]):
     """Serialize Protobuf messages. Pass the serializer to a producer as `key_serializer` or `value_serializer`.
 
     The serializer takes the schema from the class of the message. With `message_type`, the serializer also accepts
-    dicts, dataclasses and pydantic models. Their values have the types that `ProtobufDeserializer` returns with `to`, or
-    Protobuf's JSON form.
+    dicts, dataclasses, pydantic models and NamedTuples, also inside each other. Their values have the types that
+    `ProtobufDeserializer` returns with `to`, or Protobuf's JSON form.
 
     Args:
         registry: Client of the registry.
