@@ -264,12 +264,13 @@ def _field_text(field: Any, entries: dict[str, Any], is_in_oneof: bool, is_proto
     if field.HasField("default_value"):
         is_text = field.type in (FieldProto.TYPE_STRING, FieldProto.TYPE_BYTES)
         options.insert(0, f"default = {_quoted(field.default_value) if is_text else field.default_value}")
-    if field.json_name and field.json_name != _json_name(field.name):
+    if field.json_name and field.json_name != json_name(field.name):
         options.append(f"json_name = {_quoted(field.json_name)}")
     return f"{kind} {field.name} = {field.number}" + (f" [{', '.join(options)}];" if options else ";")
 
 
-def _json_name(name: str) -> str:
+def json_name(name: str) -> str:
+    """Return the name that a field has by default in Protobuf's JSON form."""
     first, *rest = name.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in rest)
 

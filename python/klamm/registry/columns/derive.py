@@ -176,6 +176,8 @@ def _json_field(field: pa.Field) -> dict[str, Any]:
 
 
 def _message(column: pa.DataType, name: str, indent: str) -> str:
+    from klamm.registry.proto import json_name
+
     inner = indent + "  "
     lines = [f"{indent}message {name} {{"]
     fields = [field.name for field in column]
@@ -206,17 +208,11 @@ def _message(column: pa.DataType, name: str, indent: str) -> str:
             optional = "optional " if not repeated and not scalar.startswith("google") else ""
             text = f"{repeated or optional}{scalar}"
         # Protobuf refuses two fields with one JSON name.
-        default = _json_name(field.name)
+        default = json_name(field.name)
         shown = default if default == field.name else json_names.free(default)
         option = "" if shown == default else f' [json_name = "{shown}"]'
         lines.append(f"{inner}{text} {_named(field.name, name)} = {number}{option};")
     return "\n".join([*lines, f"{indent}}}"])
-
-
-def _json_name(name: str) -> str:
-    """Return the name of a field in Protobuf's JSON form."""
-    first, *others = name.split("_")
-    return first + "".join(part[:1].upper() + part[1:] for part in others)
 
 
 def _scalar(kind: pa.DataType) -> str:  # noqa: PLR0911
