@@ -193,7 +193,7 @@ def build_parser() -> Parser:
         "130 Ctrl+C, 143 SIGTERM.",
     )
     parser.add_argument("--version", action="store_true", help="print the version of klamm")
-    parser.set_defaults(run=None, json=False)
+    parser.set_defaults(run=None, json=False, build_parser=build_parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for command in COMMANDS:
         command.add(commands)

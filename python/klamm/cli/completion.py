@@ -31,13 +31,11 @@ def add(commands: Commands) -> None:
 
 def run(args: argparse.Namespace, output: Output) -> int:
     """Print the script."""
-    from klamm.cli import build_parser
-
     try:
         import shtab
     except ModuleNotFoundError:
         raise CommandError(
             "completion needs the package shtab, which is not installed", "run: pip install 'klamm[cli]'"
         ) from None
-    output.say(shtab.complete(build_parser(), args.shell))
+    output.say(shtab.complete(args.build_parser(), args.shell))
     return 0
