@@ -120,7 +120,7 @@ check-prose:
 
 check-loops:
 	@echo '==> import loops'
-	@$(PYTHON) scripts/import_loops.py --max 15
+	@$(PYTHON) scripts/import_loops.py --max 8
 
 check-clippy: needs-build $(VENV)/.installed
 	@echo '==> clippy, without the dev broker, with it, and with the Python module'

@@ -1,19 +1,21 @@
 //! [`ConsumerCore`]: the base class of `Consumer` and `AsyncConsumer`, and the iterator of `for record in consumer`.
 //!
 //! The iterator creates records in Rust, so that no Python code runs for each record. The client delivers slices of
-//! batches, and the [`DeliveryBuffer`] holds the records that the program has not consumed yet. A record counts as
+//! batches, and the delivery buffer holds the records that the program has not consumed yet. A record counts as
 //! processed when the program asks for the next record. Auto-commit therefore never commits an offset above a record
 //! whose processing failed. `rebalance.rs` calls the rebalance listeners.
 
+mod core;
 mod fetching;
 
+pub(super) use core::ConsumerCore;
 use fetching::{CHUNK_BYTES, Fetched, POLL_BYTES};
 
 use super::client::ClientCore;
 use super::commits::{Commits, OffsetToCommit, offset_and_metadata, offset_to_commit};
 use super::construct::{construct, list};
 use super::deadline::{Cutoff, Deadline};
-use super::delivery_buffer::{DeliveryBuffer, Processed};
+use super::delivery_buffer::Processed;
 use super::error::{exception, not_end_of_loop};
 use super::event_loop;
 use super::login_mailbox;
@@ -23,100 +25,16 @@ use super::record::Record;
 use super::records::{Records, ranges_of};
 use super::wait_source::RecordWait;
 use super::{arguments, assignors, config, metrics};
-use crate::client::{self, AnyClient, Assigned, ClientType, CommittedOffset, Error, Number, TopicPartition};
+use crate::client::{self, AnyClient, Assigned, ClientType, Number, TopicPartition};
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A topic and a partition.
 pub(super) type PartitionTuple = (String, i32);
-
-/// The base class of the consumers.
-#[pyclass(extends = ClientCore, subclass, frozen, generic, name = "Consumer", module = "klamm")]
-pub(super) struct ConsumerCore {
-    pub(super) client: Arc<client::Consumer>,
-    max_poll_records: usize,
-    pub(super) buffer: Arc<Mutex<DeliveryBuffer>>,
-    pub(super) commits: Commits,
-    /// The rebalance listener.
-    pub(super) listener: Mutex<Option<Py<PyAny>>>,
-    /// Whether Python handles the changes of the assignment, because it has to await the listener.
-    pub(super) defers: AtomicBool,
-    close_timeout: f64,
-    default_close_timeout: f64,
-    pub(super) cutoff: Cutoff,
-}
-
-impl ConsumerCore {
-    fn any(&self) -> Arc<dyn AnyClient> {
-        self.client.clone()
-    }
-
-    fn pending_commit(&self, pending: client::Pending<()>) -> Pending {
-        let client = self.client.clone();
-        Pending::explained("commit", self.any(), pending, |py, ()| Ok(py.None()), move || client.why_not_committed())
-    }
-
-    #[inline]
-    fn check(&self) -> PyResult<()> {
-        Ok(self.client.check()?)
-    }
-
-    /// Locks the delivery buffer. A thread keeps this lock only briefly, and does not release the interpreter while it
-    /// has the lock.
-    #[inline]
-    pub(super) fn buffer(&self) -> MutexGuard<'_, DeliveryBuffer> {
-        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Rewinds each partition that stays assigned. The new position is the first record that the program has not
-    /// consumed.
-    ///
-    /// The caller then drops the delivery buffer.
-    fn rewind<'a>(&self, partitions: impl Iterator<Item = (&'a str, i32)>) {
-        let buffer = self.buffer();
-        for (topic, partition) in partitions {
-            if let Some(offset) = buffer.position(topic, partition) {
-                self.client.rewind(topic, partition, offset);
-            }
-        }
-    }
-
-    /// Empties the delivery buffer after a new assignment.
-    fn clear_buffer(&self) {
-        *self.buffer() = DeliveryBuffer::default();
-    }
-
-    /// Returns `offsets`, or the offsets after the delivered records if `offsets` is `None`.
-    fn to_commit(&self, offsets: Option<Vec<OffsetToCommit>>) -> Result<Vec<CommittedOffset>, Error> {
-        if let Some(offsets) = offsets {
-            return Ok(offsets.into_iter().map(Into::into).collect());
-        }
-        self.buffer().finish(&self.client, Processed::All);
-        self.delivered_offsets()
-    }
-
-    /// Returns the offsets after the delivered records, with the known leader epochs.
-    ///
-    /// The client's position is after the records in the delivery buffer. For partitions in the delivery buffer, the
-    /// position of the delivery buffer therefore applies. Only a seek to an earlier offset takes precedence.
-    fn delivered_offsets(&self) -> Result<Vec<CommittedOffset>, Error> {
-        let buffer = self.buffer();
-        let positions = buffer.positions();
-        let offsets = self.client.positions()?;
-        if positions.is_empty() {
-            return Ok(offsets);
-        }
-        let position = |o: &CommittedOffset| {
-            let offset = positions.get(&(&*o.topic, o.partition)).map_or(o.offset, |offset| o.offset.min(*offset));
-            (o.topic.clone(), o.partition, offset)
-        };
-        self.client.with_epochs(offsets.iter().map(position).collect())
-    }
-}
 
 #[pymethods]
 impl ConsumerCore {

@@ -14,6 +14,8 @@ mod error;
 mod message;
 mod reader;
 mod reflect;
+#[allow(clippy::cast_possible_truncation, reason = "lengths are compared with their limit first")]
+mod tags;
 mod uuid;
 mod value;
 #[allow(clippy::cast_possible_truncation, reason = "low bits first is what the format is")]
@@ -28,9 +30,10 @@ pub use reflect::{
     Array, Field, FieldWalk, Grow, Nullable, Reflect, Shape, Struct, Type, ValueVisitor, describe, find_unwritable,
     set_value, take_value,
 };
+pub use tags::Tags;
 pub use uuid::Uuid;
 pub use value::Value;
-pub use writer::{Tags, Writer};
+pub use writer::Writer;
 
 use bytes::Bytes;
 

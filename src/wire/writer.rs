@@ -1,7 +1,7 @@
 //! The encoding cursor: a growing buffer, the version, and the first error.
 
 use super::declaration::LONGEST_STRING;
-use super::{Error, Reason, Wire, varint};
+use super::{Error, Reason, varint};
 use bytes::Bytes;
 
 /// Appends values to a message body.
@@ -90,19 +90,8 @@ impl Writer {
         varint::put_u32(&mut self.buf, v);
     }
 
-    /// Appends the tagged fields of a struct. `add` adds the fields.
-    #[inline(never)]
-    pub fn tags(&mut self, add: &dyn Fn(&mut Tags)) {
-        if self.flexible {
-            let mut tags = Tags { count: 0, fields: Writer::new(self.version, true) };
-            add(&mut tags);
-            self.uvarint(tags.count);
-            self.append(tags.fields);
-        }
-    }
-
     /// Appends bytes that were encoded separately.
-    fn append(&mut self, part: Self) {
+    pub(super) fn append(&mut self, part: Self) {
         let at = self.size();
         self.buf.extend_from_slice(&part.buf);
         self.error = self.error.take().or_else(|| part.error.map(|e| e.moved(at)));
@@ -148,27 +137,9 @@ impl Writer {
     }
 }
 
-/// The tagged fields of one struct. The number of tagged fields comes before the fields on the wire.
-pub struct Tags {
-    count: u32,
-    fields: Writer,
-}
-
-impl Tags {
-    /// Adds a field. Tags come in ascending order, which is the order of their declarations.
-    #[inline(never)]
-    pub fn add(&mut self, tag: u32, field: &dyn Wire) {
-        let mut body = Writer::new(self.fields.version, true);
-        field.put(&mut body);
-        self.count += 1;
-        self.fields.uvarint(tag);
-        self.fields.uvarint(body.buf.len() as u32);
-        self.fields.append(body);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::Wire;
     use super::*;
 
     #[test]
