@@ -6,7 +6,10 @@ For each loop, the script prints the files, the imports between these files, and
 under `TYPE_CHECKING` do not count. A call of a method does not count as an import, even if the method's `impl` block is
 in another file.
 
-    python3 scripts/import_loops.py [--max N] [PREFIX ...]
+With `--wide`, imports under `TYPE_CHECKING` count. Calls through `self` and `Self` also count, if the method is in an
+`impl` block of the same type in another file. Calls through other values do not count, because their types are unknown.
+
+    python3 scripts/import_loops.py [--wide] [--max N] [PREFIX ...]
 
 PREFIX (for example src/broker) limits the list to loops with a file below this path. With `--max N`, the script only
 prints the loops if more than N files are part of a loop. In this case, the script exits with 1.
@@ -20,6 +23,10 @@ import re
 import sys
 from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,6 +41,10 @@ PATH = re.compile(r"(?<![\w:.$])\$?([A-Za-z_]\w*)((?:\s*::\s*[A-Za-z_]\w*)+)")
 DEFINITION = re.compile(
     r"\b(?:fn|struct|enum|union|trait|type|const|static|mod|macro_rules!)\s+(?:mut\s+)?(?:r#)?([A-Za-z_]\w*)"
 )
+IMPL = re.compile(r"^[ \t]*impl\b", re.MULTILINE)
+TYPE_NAME = re.compile(r"&?\s*([A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*)")
+METHOD = re.compile(r"\bfn\s+(?:r#)?([A-Za-z_]\w*)")
+OWN_METHOD = re.compile(r"\bself\s*\.\s*([a-z_]\w*)\s*(?:::\s*<[^>]*>\s*)?\(|\bSelf\s*::\s*([a-z_]\w*)")
 INLINE_MODULE = re.compile(r"(#\[cfg\(test\)\]\s*)?(?:pub(?:\([^)]*\))?\s+)?\bmod\s+\w+\s*\{")
 
 
@@ -65,9 +76,30 @@ class RustFile:
                 self.inline.append((match.end(), end))
             at = match.end()
 
+    def impls(self) -> Iterator[tuple[list[str], int, str]]:
+        """Yields the path of the type of each `impl` block, the position of the block, and its body."""
+        for match in IMPL.finditer(self.code):
+            start = self.code.find("{", match.end())
+            header = without_generics(self.code[match.end() : start])
+            found = TYPE_NAME.match(re.split(r"\bfor\b", header)[-1].strip())
+            if found:
+                names = [name.strip() for name in found[1].split("::")]
+                yield names, match.start(), self.code[start : closing_brace(self.code, start)]
+
     def depth(self, at: int) -> int:
         """Returns how many inline modules enclose a position."""
         return sum(start <= at < end for start, end in self.inline)
+
+
+def without_generics(header: str) -> str:
+    """Returns the header of an `impl` block without the generic parameters at its start."""
+    header = header.strip()
+    depth = 0
+    for index, letter in enumerate(header):
+        depth += (letter == "<") - (letter == ">" and header[index - 1] != "-")
+        if depth == 0:
+            return header[index + 1 :] if letter == ">" else header
+    return header
 
 
 def closing_brace(code: str, at: int) -> int:
@@ -178,11 +210,30 @@ class Rust:
                     arrows[file.name][self.files[where[0]].name].add(where[1])
         return arrows
 
+    def add_methods(self, arrows: Arrows) -> None:
+        """Adds an arrow for each call of an own method whose `impl` block is in another file."""
+        methods: dict[tuple[tuple[str, ...], str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+        blocks = []
+        for file in self.files.values():
+            for names, at, body in file.impls():
+                where = self.resolve(self.absolute(file, names, at, {}) or [*file.module, *names])
+                if where is None or where[1] is None:
+                    continue
+                blocks.append((file.name, (where[0], where[1]), body))
+                for match in METHOD.finditer(body):
+                    methods[where[0], where[1]][match[1]].add(file.name)
+        for name, owner, body in blocks:
+            for match in OWN_METHOD.finditer(body):
+                homes = methods[owner].get(match[1] or match[2], set())
+                for home in homes if name not in homes else ():
+                    arrows[name][home].add(f"{owner[1]}::{match[1] or match[2]}")
+
 
 class PythonFile:
     """One Python file as a module, with its imports: module, imported name and local name."""
 
-    def __init__(self, path: Path, source: Path) -> None:
+    def __init__(self, path: Path, source: Path, *, wide: bool) -> None:
+        self.wide = wide
         self.name = str(path.relative_to(ROOT))
         parts = path.relative_to(source).with_suffix("").parts
         self.is_package = parts[-1] == "__init__"
@@ -193,7 +244,7 @@ class PythonFile:
 
     def _visit(self, node: ast.AST) -> None:
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            if not self.wide and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
                 for other in child.orelse:
                     self._visit(other)
             elif isinstance(child, ast.Import):
@@ -209,9 +260,9 @@ class PythonFile:
                 self._visit(child)
 
 
-def python_arrows(source: Path) -> Arrows:
+def python_arrows(source: Path, *, wide: bool) -> Arrows:
     """Returns the names that each Python file imports from each of the other files."""
-    files = [PythonFile(path, source) for path in sorted(source.rglob("*.py"))]
+    files = [PythonFile(path, source, wide=wide) for path in sorted(source.rglob("*.py"))]
     modules = {file.module: file for file in files}
 
     def resolve(module: str, name: str | None, seen: frozenset[tuple[str, str]] = frozenset()) -> PythonFile | None:
@@ -267,13 +318,18 @@ def main() -> int:
     """Prints the loops and returns the exit code."""
     parser = argparse.ArgumentParser(description="Lists files that import each other in a loop.")
     parser.add_argument("--max", type=int, metavar="N", help="fail if more than N files are part of a loop")
+    parser.add_argument("--wide", action="store_true", help="count own methods and imports for type checkers too")
     parser.add_argument("prefix", nargs="*", help="only loops with a file below this path, such as src/broker")
     options = parser.parse_args()
     sys.setrecursionlimit(10_000)
 
     total = count = 0
     lines: list[str] = []
-    for arrows in (Rust(ROOT / "src").arrows(), python_arrows(ROOT / "python")):
+    rust = Rust(ROOT / "src")
+    rust_arrows = rust.arrows()
+    if options.wide:
+        rust.add_methods(rust_arrows)
+    for arrows in (rust_arrows, python_arrows(ROOT / "python", wide=options.wide)):
         for files in loops(arrows):
             if options.prefix and not any(file.startswith(tuple(options.prefix)) for file in files):
                 continue
