@@ -72,8 +72,10 @@ def readme_findings(metadata: bytes) -> list[str]:
     """Return a text for each problem that the README would have on the page of a package index."""
     from readme_renderer import markdown
 
-    text = message_from_bytes(metadata).get_payload()
-    found = [f"README links to {link}, which is relative" for link in RELATIVE_LINK.findall(text)]
+    message = message_from_bytes(metadata)
+    text = message.get_payload()
+    relative = RELATIVE_LINK.findall(text) if message.get_all("Project-URL") else []  # before the first release
+    found = [f"README links to {link}, which is relative; run scripts/write_links.py" for link in relative]
     problems = io.StringIO()
     if markdown.render(text, stream=problems) is None:
         found.append(f"README does not render: {problems.getvalue()}")

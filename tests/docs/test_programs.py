@@ -22,14 +22,14 @@ from klamm.testing import DevBroker
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("start", "how-to", "coming-from", "explanation")
-PAGES = [page for folder in FOLDERS for page in sorted((ROOT / "docs" / folder).glob("*.md"))]
+PAGES = [ROOT / "README.md"] + [page for folder in FOLDERS for page in sorted((ROOT / "docs" / folder).glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\nprints\n\n```\n(.*?)^```)?", re.MULTILINE | re.DOTALL)
 IMPORT = re.compile(r"^(?:import|from) (\w+)", re.MULTILINE)
 OTHERS = {"confluent_kafka", "aiokafka", "kafka", "pyspark"}
 """Programs of other clients stand beside klamm's. They are checked for syntax only."""
 
 PROGRAMS = [
-    pytest.param(program, printed, id=f"{page.relative_to(ROOT / 'docs').with_suffix('')}-{number}")
+    pytest.param(program, printed, id=f"{page.relative_to(ROOT).with_suffix('')}-{number}")
     for page in PAGES
     for number, (program, printed) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")), 1)
 ]

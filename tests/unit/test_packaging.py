@@ -50,9 +50,26 @@ def test_the_licence_of_every_crate_in_the_extension_is_there(target):
     assert not missing, "run make licences"
 
 
-def test_the_readme_has_no_links_that_break_on_an_index_page():
+def test_the_links_of_the_readme_lead_somewhere_and_follow_the_setting():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert not [link for link in re.findall(r"\]\(([^)]+)\)", text) if not link.startswith("https://")]
+    own = [link for link in re.findall(r"\]\(([^)]+)\)", text) if link != "https://rustup.rs"]
+    source = toml("pyproject.toml")["project"].get("urls", {}).get("Source")
+    if source:  # run scripts/write_links.py
+        base = f"{source}/blob/main/"
+        assert not [link for link in own if not link.startswith(base)]
+        own = [link.removeprefix(base) for link in own]
+    assert own
+    assert not [link for link in own if not (ROOT / link.partition("#")[0]).is_file()]
+    assert not re.findall(r"`(?:docs|examples|benches)/|`[A-Z]+\.md`", text)
+    assert text.count("\n") <= 150
+
+
+def test_the_setting_turns_relative_links_into_links_of_the_repository():
+    links = script("write_links")
+    text = "[a](docs/a.md#b), [c](https://c.example/), [d](https://old.example/k/blob/main/LICENSE)"
+    done = "[a](https://x.example/k/blob/main/docs/a.md#b), [c](https://c.example/), [d](https://x.example/k/blob/main/LICENSE)"
+    assert links.absolute(text, "https://x.example/k") == done
+    assert links.absolute(done, "https://x.example/k") == done
 
 
 def test_licence_files_of_the_wheel_exist():
