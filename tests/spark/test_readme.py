@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-EXAMPLES = re.findall(r"^## (.+?)\n.*?^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
+EXAMPLES = re.findall(
+    r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL
+)
 MOVED = ("how-to/exactly-once", "registry", "registry-columns", "reference/protocol")
 """Pages whose first program runs with the README's."""
 NAMES = ("spark", "spark-decoding", "spark-writing", "spark-operations")
