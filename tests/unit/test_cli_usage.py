@@ -11,7 +11,6 @@ from cli_process import klamm
 NOWHERE = "-b 127.0.0.1:1"
 
 WRONG = {
-    "": "a command is required",
     "nonsense": "unknown command 'nonsense'",
     "prodce": "did you mean produce?",
     "topcs list": "did you mean topics?",
@@ -127,3 +126,10 @@ def test_a_wrong_line_is_one_line_and_exit_code_2(line, monkeypatch, tmp_path):
     assert re.match(r"klamm( [a-z-]+)*: ", last)
     # What to do: a hint, or where to read on.
     assert ";" in last or "see `klamm" in last or "must" in last
+
+
+def test_the_command_alone_prints_its_help():
+    alone = klamm()
+    assert alone.returncode == 0
+    assert alone.stdout == klamm("--help").stdout
+    assert alone.stderr in (b"", "")

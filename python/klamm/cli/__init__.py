@@ -180,7 +180,8 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     elif rest:
         parser.refuse(rest, words)
     if args.run is None and not args.version:
-        parser.error(f"a command is required: {', '.join(parser.parts)}")
+        parser.print_help()
+        parser.exit()
     return args
 
 
