@@ -10,7 +10,7 @@ import pytest
 import klamm
 import registry_cluster
 from klamm.errors import ConfigError, DeserializationError
-from klamm.registry import AvroSerializer, Schema
+from klamm.registry import AvroSerializer, Schema, SchemaError
 from registry_samples import field, fields
 
 cluster, registry = registry_cluster.cluster, registry_cluster.registry
@@ -83,3 +83,15 @@ def test_a_nullable_record_and_other_values(cluster, registry, topic):
         options |= {"value_format": kind, "value_schema": Schema(text, kind.upper())}
         with pytest.raises(ConfigError, match="fields of a"):
             klamm.read_table(cluster.bootstrap_servers, topic, **options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * 200_000, '{"type":"array","items":' * 200 + '"int"' + "}" * 200, "{", '{"type": "record", "name": "R", "fields": 7}'],
+)  # fmt: skip
+def test_a_schema_that_is_invalid_or_nested_too_deep_is_a_typed_error(cluster, registry, topic, text):
+    with klamm.Producer(cluster.bootstrap_servers) as producer:
+        producer.send(topic, b"\0\0\0\0\1\2").result(10)
+    options = {"value_format": "avro", "registry": registry, "value_schema": text, "value_fields": ["a"]}
+    with pytest.raises(SchemaError, match="the Avro schema is invalid"):
+        klamm.read_table(cluster.bootstrap_servers, topic, **options)

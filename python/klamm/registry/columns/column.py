@@ -292,6 +292,9 @@ class Column:
             return self._projected(*await self._reader_of(schema, references, prefix))
         if self._refuses_new_fields:
             _, self._complete = await self._reader_of(schema, references, prefix)
+        from klamm.registry.avro import parse
+
+        parse(schema, references)  # the projection expects a valid schema of limited depth
         return await self._reader_of(projection.of_avro(schema, *self._chosen), references, prefix)
 
     def _projected(self, field: pa.Field, parsed: Any) -> tuple[pa.Field, Any]:
