@@ -120,7 +120,7 @@ check-prose:
 
 check-loops:
 	@echo '==> import loops'
-	@$(PYTHON) scripts/import_loops.py --max 8
+	@$(PYTHON) scripts/import_loops.py --max 7
 	@$(PYTHON) scripts/import_loops.py --wide --max 148
 
 check-clippy: needs-build $(VENV)/.installed

@@ -4,12 +4,40 @@ use super::batch::Batch;
 use super::{InFlightBatch, Metrics, Producer};
 use crate::engine::Time;
 use crate::engine::metrics::Family;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The metrics group of the counters that the Java client does not have.
 const COUNTERS: &str = "klamm-producer-counters";
 
 impl<D> Producer<D> {
+    /// Returns the number of records of each topic that are neither acknowledged nor failed.
+    pub fn outstanding_by_topic(&self) -> Vec<(Arc<str>, u64)> {
+        let count = |batch: &Batch<D>| u64::from(batch.count.unsigned_abs());
+        let counts = self.topics.iter().enumerate().map(|(number, topic)| {
+            let batches = topic.partitions.iter().flat_map(|p| p.open.iter().chain(&p.queue));
+            let in_flight = self.unreported.iter().filter(|((_, topic, ..), _)| *topic == number);
+            let in_flight: u64 = in_flight.map(|(_, reports)| u64::from(reports.count.unsigned_abs())).sum();
+            (topic.name.clone(), topic.waiting_count() + batches.map(count).sum::<u64>() + in_flight)
+        });
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Returns a snapshot of the metrics.
+    pub fn metrics(&self) -> Metrics {
+        Metrics {
+            topics: self
+                .topics
+                .iter()
+                .filter(|t| !t.name.is_empty())
+                .map(|t| (t.name.clone(), t.metrics.clone()))
+                .collect(),
+            brokers: self.brokers.clone(),
+            buffered_bytes: self.memory,
+            outstanding: self.outstanding(),
+        }
+    }
+
     /// Measures a produce request that was completed.
     pub(super) fn measure_request(&mut self, now: Time, sent_at: Time, batches: &[InFlightBatch<D>]) {
         let mut count = 0;

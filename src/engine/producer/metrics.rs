@@ -1,6 +1,5 @@
 //! The producer's metrics. The counters start at 0 when the producer is created, and are never reset.
 
-use super::Producer;
 use super::batch::{Batch, DELIVERY_BYTES};
 use crate::engine::Time;
 use std::collections::BTreeMap;
@@ -87,34 +86,5 @@ impl BrokerMetrics {
         self.errors += u64::from(!is_ok);
         self.latency += latency;
         self.max_latency = self.max_latency.max(latency);
-    }
-}
-
-impl<D> Producer<D> {
-    /// Returns the number of records of each topic that are neither acknowledged nor failed.
-    pub fn outstanding_by_topic(&self) -> Vec<(Arc<str>, u64)> {
-        let count = |batch: &Batch<D>| u64::from(batch.count.unsigned_abs());
-        let counts = self.topics.iter().enumerate().map(|(number, topic)| {
-            let batches = topic.partitions.iter().flat_map(|p| p.open.iter().chain(&p.queue));
-            let in_flight = self.unreported.iter().filter(|((_, topic, ..), _)| *topic == number);
-            let in_flight: u64 = in_flight.map(|(_, reports)| u64::from(reports.count.unsigned_abs())).sum();
-            (topic.name.clone(), topic.waiting_count() + batches.map(count).sum::<u64>() + in_flight)
-        });
-        counts.filter(|(_, count)| *count > 0).collect()
-    }
-
-    /// Returns a snapshot of the metrics.
-    pub fn metrics(&self) -> Metrics {
-        Metrics {
-            topics: self
-                .topics
-                .iter()
-                .filter(|t| !t.name.is_empty())
-                .map(|t| (t.name.clone(), t.metrics.clone()))
-                .collect(),
-            brokers: self.brokers.clone(),
-            buffered_bytes: self.memory,
-            outstanding: self.outstanding(),
-        }
     }
 }
