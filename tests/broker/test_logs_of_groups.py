@@ -103,6 +103,25 @@ def test_a_member_that_waits_for_an_open_transaction_names_it(lines):
             assert [record.value for record in found] == [b"w"]
 
 
+def test_a_member_reads_the_partitions_that_no_open_transaction_touches():
+    with (
+        DevBroker(default_partitions=2) as broker,
+        klamm.Producer(broker.bootstrap_servers, transactional_id="x") as producer,
+        klamm.Producer(broker.bootstrap_servers) as other,
+    ):
+        other.send_many("t", [b"0"], partition=0)
+        other.send_many("t", [b"1"], partition=1)
+        tx = producer.transaction().__enter__()
+        tx.commit_offsets(klamm.GroupMetadata("g"), {klamm.TopicPartition("t", 0): 1})
+        found = []
+        with klamm.Consumer(broker.bootstrap_servers, "g", ["t"], auto_offset_reset="earliest") as consumer:
+            until(lambda: found.extend(consumer.poll(0.1)) or found)
+            assert [record.value for record in found] == [b"1"]
+            tx.abort()
+            until(lambda: found.extend(consumer.poll(0.1)) or len(found) == 2)
+        assert [record.value for record in found] == [b"1", b"0"]
+
+
 def test_a_leader_change_is_logged_with_both_leaders(lines):
     with DevBroker(brokers=2) as broker, klamm.Producer(broker.bootstrap_servers) as producer:
         producer.send("t", b"x", partition=0).result(20)

@@ -9,7 +9,7 @@ use super::partition::{Partition, PositionState};
 use super::{Consumer, OpPurpose, Reset};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, LATEST};
-use crate::engine::ops::{Committed, ListOffsets, Output, UNKNOWN_TOPIC_GRACE};
+use crate::engine::ops::{Committed, CommittedOffset, ListOffsets, Output, UNKNOWN_TOPIC_GRACE};
 use crate::engine::{Error, ErrorKind, Time, TopicPartition};
 use crate::logging::Location;
 use std::collections::BTreeMap;
@@ -95,7 +95,7 @@ impl<T: Send> Consumer<T> {
         if let (false, Some(group)) = (committed.is_empty(), self.config.group.clone()) {
             let partitions = committed.iter().filter_map(|s| key(self, s)).map(TopicPartition::from).collect();
             let purpose = OpPurpose::Start(self.tagged(&committed), PositionState::Committed);
-            let op = Committed::new(group.group, partitions).with_coordinator(self.coordinator());
+            let op = Committed::new(group.group, partitions).with_coordinator(self.coordinator()).taking_stable();
             self.ops.start(now, Box::new(op), timeout, purpose);
         }
         for ((timestamp, _), slots) in by_timestamp {
@@ -141,9 +141,20 @@ impl<T: Send> Consumer<T> {
         result: Result<Output, Error>,
     ) {
         // Each offset comes with the leader epoch of the record before it, if that was committed.
+        let with_epoch = |o: CommittedOffset| (o.offset, o.leader_epoch);
+        let mut slots = slots.to_vec();
         let offsets: Vec<Option<(i64, i32)>> = match result {
-            Ok(Output::Committed(offsets)) => {
-                offsets.into_iter().map(|o| o.map(|o| (o.offset, o.leader_epoch))).collect()
+            Ok(Output::Committed(offsets)) => offsets.into_iter().map(|o| o.map(with_epoch)).collect(),
+            Ok(Output::StableCommitted(offsets)) => {
+                // The other partitions wait for the end of a transaction in an operation of their own.
+                for (slot, generation) in &slots {
+                    if let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) {
+                        p.state = requested;
+                        p.back_off(now, self.config.retry_backoff);
+                    }
+                }
+                slots = offsets.iter().filter_map(|(at, _)| slots.get(*at).copied()).collect();
+                offsets.into_iter().map(|(_, offset)| offset.map(with_epoch)).collect()
             }
             Ok(Output::Offsets(offsets)) => offsets.into_iter().map(|o| o.map(|(offset, _)| (offset, -1))).collect(),
             Ok(_) => Vec::new(),
@@ -152,7 +163,7 @@ impl<T: Send> Consumer<T> {
                 let why = error.cause().unwrap_or(&error);
                 let is_reported = !(self.is_member && why.code().is_some_and(is_unknown_topic));
                 let failed_partition = why.topic().zip(why.partition()).filter(|_| slots.len() > 1);
-                for (slot, generation) in slots {
+                for (slot, generation) in &slots {
                     if let Some(p) = self.partitions.get_mut(slot).filter(|p| p.generation == *generation) {
                         p.state = requested;
                         if let (PositionState::ByTimestamp(_), Some(failed)) = (requested, failed_partition) {

@@ -177,7 +177,8 @@ pub struct Committed {
     partitions: Vec<TopicPartition>,
     coordinator: Option<i32>,
     in_zookeeper: bool,
-    offsets: Option<Vec<Option<CommittedOffset>>>,
+    takes_stable: bool,
+    output: Option<Output>,
     /// When the coordinator first reported an open transaction, and whether the client has reported it.
     unstable: Option<(Time, bool)>,
 }
@@ -185,8 +186,14 @@ pub struct Committed {
 impl Committed {
     /// Creates an operation that requests the committed offsets of a group.
     pub fn new(group: String, partitions: Vec<TopicPartition>) -> Self {
-        let offsets = partitions.is_empty().then(Vec::new);
-        Self { group, partitions, coordinator: None, in_zookeeper: false, offsets, unstable: None }
+        let output = partitions.is_empty().then(|| Output::Committed(Vec::new()));
+        Self { group, partitions, coordinator: None, in_zookeeper: false, takes_stable: false, output, unstable: None }
+    }
+
+    /// Ends with [`Output::StableCommitted`] if open transactions contain offsets of some of the partitions, so that the
+    /// caller can read the other partitions.
+    pub fn taking_stable(self) -> Self {
+        Self { takes_stable: true, ..self }
     }
 
     /// Reports once that the operation waits for the end of a transaction.
@@ -210,7 +217,7 @@ impl Op for Committed {
     }
 
     fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error> {
-        if self.offsets.is_some() {
+        if self.output.is_some() {
             return Ok(());
         }
         let Some((target, max)) = offsets_target(cx, self.coordinator, &self.group, self.in_zookeeper) else {
@@ -265,29 +272,47 @@ impl Op for Committed {
             }
             return Err(Error::refused(code, format!("fetch committed offsets of group {:?}", self.group)));
         }
-        let mut partitions = topics.iter().flat_map(|(topic, ps)| ps.iter().map(move |p| (topic, p)));
-        if let Some((topic, p)) = partitions.find(|(_, p)| p.error_code.is_error() && !is_missing(&p.error_code)) {
+        let refused = |(topic, p): (&String, &offset_fetch::PartitionResponse)| {
             let what = format!("fetch the committed offset of {topic}-{} in group {:?}", p.partition_index, self.group);
-            let error = Error::refused(p.error_code, what).at(&topic.as_str().into(), p.partition_index);
-            if coordinator::is_moved(p.error_code) {
+            Error::refused(p.error_code, what).at(&topic.as_str().into(), p.partition_index)
+        };
+        let is_unstable = |p: &offset_fetch::PartitionResponse| p.error_code == ErrorCode::UNSTABLE_OFFSET_COMMIT;
+        let partitions = || topics.iter().flat_map(|(topic, ps)| ps.iter().map(move |p| (topic, p)));
+        let has_failed = |p: &offset_fetch::PartitionResponse| p.error_code.is_error() && !is_missing(&p.error_code);
+        if let Some(failed) = partitions().find(|(_, p)| has_failed(p) && !is_unstable(p)) {
+            let error = refused(failed);
+            if coordinator::is_moved(failed.1.error_code) {
                 self.coordinator = None;
-            }
-            if p.error_code == ErrorCode::UNSTABLE_OFFSET_COMMIT {
-                self.note_unstable(cx.now, &error);
             }
             return Err(error);
         }
-        let offset_of = |TopicPartition { topic, partition }: &TopicPartition| {
-            let of_topic = topics.iter().filter(|(name, _)| **name == **topic).flat_map(|(_, ps)| ps);
-            let response = of_topic.filter(|p| p.partition_index == *partition).find(|p| p.committed_offset >= 0)?;
+        let response_of = |TopicPartition { topic, partition }: &TopicPartition| {
+            let mut of_topic = topics.iter().filter(|(name, _)| **name == **topic).flat_map(|(_, ps)| ps);
+            of_topic.find(|p| p.partition_index == *partition)
+        };
+        let offset_of = |of: &TopicPartition| {
+            let response = response_of(of).filter(|p| p.committed_offset >= 0)?;
             Some(CommittedOffset {
                 leader_epoch: response.committed_leader_epoch,
                 metadata: response.metadata.clone().unwrap_or_default(),
-                ..CommittedOffset::new(topic.clone(), *partition, response.committed_offset)
+                ..CommittedOffset::new(of.topic.clone(), of.partition, response.committed_offset)
             })
         };
-        self.offsets = Some(self.partitions.iter().map(offset_of).collect());
-        Ok(())
+        let Some(unstable) = partitions().find(|(_, p)| is_unstable(p)) else {
+            self.output = Some(Output::Committed(self.partitions.iter().map(offset_of).collect()));
+            return Ok(());
+        };
+        let stable: Vec<_> = (self.partitions.iter().enumerate())
+            .filter(|(_, of)| !response_of(of).is_some_and(is_unstable))
+            .map(|(at, of)| (at, offset_of(of)))
+            .collect();
+        if self.takes_stable && !stable.is_empty() {
+            self.output = Some(Output::StableCommitted(stable));
+            return Ok(());
+        }
+        let error = refused(unstable);
+        self.note_unstable(cx.now, &error);
+        Err(error)
     }
 
     fn fail(&mut self, cx: &mut OpContext<'_>, part: u32, error: Error) -> Result<(), Error> {
@@ -297,6 +322,6 @@ impl Op for Committed {
     }
 
     fn output(&mut self) -> Option<Output> {
-        self.offsets.take().map(Output::Committed)
+        self.output.take()
     }
 }

@@ -25,6 +25,9 @@ pub enum Output {
     EpochEnds(Vec<(i32, i64)>),
     /// For each partition, the committed offset.
     Committed(Vec<Option<CommittedOffset>>),
+    /// The committed offsets of the partitions at these positions of the list, while open transactions contain offsets
+    /// of the others.
+    StableCommitted(Vec<(usize, Option<CommittedOffset>)>),
     /// Brokers and topics.
     Cluster(Arc<Cluster>),
     /// Partition numbers.
