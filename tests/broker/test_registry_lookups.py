@@ -170,8 +170,9 @@ class Gate:
 
 async def cancelled(make, gate):
     """Cancel a read while it looks up a schema."""
-    reading = asyncio.ensure_future(make())
-    await gate.asked.wait()
+    reading, asked = asyncio.ensure_future(make()), asyncio.ensure_future(gate.asked.wait())
+    await asyncio.wait({reading, asked}, return_when=asyncio.FIRST_COMPLETED)
+    assert not reading.done(), reading.result()
     reading.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await reading
@@ -261,18 +262,19 @@ def test_a_member_does_not_deliver_records_of_partitions_that_it_lost(filled):
         gate = Gate()
         with klamm.Producer(filled.bootstrap_servers) as producer:
             producer.send_many("t", [b"%d" % n for n in range(RECORDS)], partition=1)
-        first, second = (reader(filled, each, group_id="g", heartbeat_interval_ms=100) for each in (gate, None))
-        async with first, second:
+        options = {"group_id": "g", "heartbeat_interval_ms": 100}
+        async with reader(filled, gate, **options) as first:
             await cancelled(lambda: first.poll(20), gate)
-            seen = asyncio.ensure_future(second.poll(20))
-            while not seen.done():
-                await first.poll(0.05, max_records=0)
-                await asyncio.sleep(0)  # a poll that has records does not give other tasks a turn
-            lost = second.assignment()
-            delivered = [*await first.poll(5), *await first.poll(1)]
-            assert lost
-            assert lost.isdisjoint(first.assignment())
-            assert lost.isdisjoint(TopicPartition(record.topic, record.partition) for record in delivered)
+            async with reader(filled, None, **options) as second:
+                seen = asyncio.ensure_future(second.poll(20))
+                while not seen.done():
+                    await first.poll(0.05, max_records=0)
+                    await asyncio.sleep(0)  # a poll that has records does not give other tasks a turn
+                lost = second.assignment()
+                delivered = [*await first.poll(5), *await first.poll(1)]
+                assert lost
+                assert lost.isdisjoint(first.assignment())
+                assert lost.isdisjoint(TopicPartition(record.topic, record.partition) for record in delivered)
 
     asyncio.run(main())
 
