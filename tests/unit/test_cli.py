@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
 
 import pytest
 
-from klamm.cli import main, parse
+from klamm.cli import build_parser, main, parse
 from klamm.cli.clients import client_config, closing
 from klamm.cli.lines import split_lines
 from klamm.cli.options import duration, pair
@@ -401,3 +402,11 @@ def test_header_names_that_are_not_utf8_are_written_as_their_bytes():
         {"name": base64.b64encode(b"na\xe4b").decode(), "name_encoding": "base64", "value": "1"},
         {"name": "plain", "value": None},
     ]
+
+
+def test_the_help_lists_each_command_in_one_group():
+    parser = build_parser()
+    groups = [part for part in parser.format_help().split("\n\n") if "\n  " in part]
+    lines = [line.split()[0] for part in groups for line in part.splitlines()[1:] if re.match(r"  [a-z]", line)]
+    assert groups[0].startswith("records:\n  produce ")
+    assert sorted(lines) == sorted(parser.parts)

@@ -61,38 +61,19 @@ if TYPE_CHECKING:
 
 __all__ = ["build_parser", "main"]
 
-COMMANDS = (
-    produce,
-    consume,
-    topics,
-    configs,
-    offsets,
-    groups,
-    schemas,
-    typed_groups,
-    transactions,
-    cluster,
-    log_dirs,
-    reassign,
-    elect,
-    features,
-    quorum,
-    acls,
-    quotas,
-    users,
-    tokens,
-    mirror,
-    verify,
-    perf,
-    dump,
-    decode,
-    report,
-    top,
-    config,
-    completion,
-    dev_broker,
-    demo,
-)
+COMMANDS = {
+    "records": (produce, consume),
+    "topics": (topics, configs, offsets),
+    "groups and transactions": (groups, typed_groups, transactions),
+    "schemas": (schemas,),
+    "cluster": (cluster, log_dirs, reassign, elect, features, quorum),
+    "users and permissions": (acls, quotas, users, tokens),
+    "copies and checks": (mirror, verify, report),
+    "files and bytes": (dump, decode),
+    "measurements": (perf, top),
+    "setup and tests": (config, completion, dev_broker, demo),
+}
+"""Maps the title of each group of commands in the help to the modules of the commands."""
 USAGE = 2
 """Exit code of a wrong command line, as in argparse."""
 INTERRUPTED = 130
@@ -195,9 +176,12 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="store_true", help="print the version of klamm")
     parser.set_defaults(run=None, json=False, build_parser=build_parser)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for command in COMMANDS:
-        command.add(commands)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    for title, modules in COMMANDS.items():
+        before = set(parser.parts)
+        for module in modules:
+            module.add(commands)
+        parser.groups[title] = parser.parts.keys() - before
     return parser
 
 

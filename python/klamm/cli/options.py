@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 MAX_PORT = 65_535
 
@@ -35,6 +35,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         # Otherwise, argparse would accept a misspelled option as an abbreviation, such as `--form` for `--format`.
         super().__init__(**options, allow_abbrev=False)
+        self.groups: dict[str, Collection[str]] = {}
 
     def add_subparsers(self, **options: Any) -> Any:
         """Declare commands or actions."""
@@ -42,6 +43,24 @@ class Parser(argparse.ArgumentParser):
         parts = super().add_subparsers(**options)
         self.parts = parts.choices
         return parts
+
+    def format_help(self) -> str:
+        """Return the help. Commands with groups are listed under the titles of their groups."""
+        if not self.groups:
+            return super().format_help()
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        listed = [action for entry in self._actions if entry.nargs == argparse.PARSER for action in subactions(entry)]
+        for title, names in self.groups.items():
+            formatter.start_section(title)
+            formatter.add_arguments(action for action in listed if action.dest in names)
+            formatter.end_section()
+        formatter.start_section("options")
+        formatter.add_arguments(action for action in self._actions if action.option_strings)
+        formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse a command line."""
@@ -74,6 +93,12 @@ class Parser(argparse.ArgumentParser):
             leaf.error(f"too many arguments: {' '.join(words)}")
         hint = near(option.partition("=")[0], options)
         leaf.error(f"unknown option {option}" + (f"; {hint}" if hint else ""))
+
+
+def subactions(action: argparse.Action) -> Iterable[argparse.Action]:
+    """Return the entries of the list of commands in the help, which have no public name in argparse."""
+    entries: Iterable[argparse.Action] = action._get_subactions()  # type: ignore[attr-defined]  # noqa: SLF001
+    return entries
 
 
 def near(word: str, known: Iterable[str]) -> str | None:
