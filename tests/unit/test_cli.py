@@ -310,7 +310,6 @@ def test_a_client_setting_overrides_the_commands_own():
 @pytest.mark.parametrize(
     "line",
     [
-        "",
         "nonsense",
         "topics",
         "topics list extra",
