@@ -107,7 +107,8 @@ __all__ = [
 ]
 __version__: str
 
-_T_co = TypeVar("_T_co", covariant=True)
+# What a pending call returns. `klamm.Delivery` without a parameter is the delivery of a record.
+_T_co = TypeVar("_T_co", covariant=True, default=RecordMetadata)
 # The types that deserializers return for keys and values that are not null.
 _K_co = TypeVar("_K_co", covariant=True, default=bytes)
 _V_co = TypeVar("_V_co", covariant=True, default=bytes)

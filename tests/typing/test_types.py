@@ -17,6 +17,9 @@ from klamm.registry import *
 from klamm.testing import DevBroker
 from typing_extensions import assert_type
 
+def metadata(delivery: klamm.Delivery) -> klamm.RecordMetadata:
+    return delivery.result()
+
 def sync(tx: klamm.Transaction) -> None:
     with klamm.Producer({"bootstrap.servers": "b", "linger.ms": 5}, acks="all", compression_type="zstd") as producer:
         delivery = producer.send("t", b"v", key=memoryview(b"k"), headers=[("h", b"v"), ("n", None)])
