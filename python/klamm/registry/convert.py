@@ -1,8 +1,8 @@
 """Converts between plain values (dicts and lists) and the application's types: dataclasses, pydantic models and TypedDicts.
 
-`simplified` returns the parts of one object, and `to_json` converts an object with all its parts. `converter` compiles a type to a function that
-converts plain values to the type. The function drops fields of the data that a class does not have, so that newer
-writers do not break older readers.
+`simplified` returns the parts of one object, and `to_json` converts an object with all its parts. `converter` compiles a
+type to a function that converts plain values to the type. The function drops fields of the data that a class does not
+have, so that newer writers do not break older readers.
 """
 
 from __future__ import annotations
