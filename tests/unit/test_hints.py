@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 import klamm
-from klamm import other_clients
+from klamm import other_clients, registry
 from klamm.errors import ArgumentError, ConfigError
 from klamm.testing import DevBroker
 
@@ -201,6 +201,24 @@ def test_a_wrong_argument_of_a_producer_with_hooks_names_the_right_one():
 def test_a_wrong_keyword_beside_options_names_the_right_one(call, hint):
     with pytest.raises(ConfigError) as caught:
         call()
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "hint"),
+    [
+        (registry.AvroSerializer, "auto_registr_schemas", "did you mean auto_register_schemas?"),
+        (registry.AvroSerializer, "strikt", "did you mean strict?"),
+        (registry.JsonSerializer, "framin", "did you mean framing?"),
+        (registry.ProtobufDeserializer, "id_byte", "did you mean id_bytes?"),
+    ],
+)
+def test_a_wrong_argument_of_a_serializer_names_its_class_and_the_right_one(kind, wrong, hint):
+    with (
+        registry.SchemaRegistry("http://127.0.0.1:1") as client,
+        pytest.raises(ArgumentError, match=rf"^{kind.__name__}\(\) has no argument {wrong}") as caught,
+    ):
+        kind(client, **{wrong: 1})
     assert caught.value.hint == hint
 
 

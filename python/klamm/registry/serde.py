@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from klamm.errors import ArgumentError, ConfigError, KafkaError
+from klamm.hints import arguments_of, keyword_hint
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
 from klamm.registry.convert import converter
 from klamm.registry.errors import RegistryUnavailableError, SchemaError, SchemaNotFoundError
@@ -83,6 +84,12 @@ class _Serde:
         self.registry = registry
         self._strategy = check_strategy(subject_name_strategy)
 
+    def _refuse(self, unknown: Iterable[str], options: type) -> None:
+        """Raise an error that names the class of the application, and not the base class, for an unknown argument."""
+        for name in unknown:
+            known = [*arguments_of(type(self).__init__), *options.__annotations__]
+            raise ArgumentError(f"{type(self).__name__}() has no argument {name}", hint=keyword_hint(name, known))
+
     def _now(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run a lookup in the calling thread."""
         if isinstance(self.registry, AsyncSchemaRegistry):
@@ -144,7 +151,9 @@ class BaseSerializer(_Serde, Generic[T_contra]):
         normalize_schemas: bool = False,
         subject_name_strategy: SubjectNameStrategy = "TOPIC",
         framing: Framing = "id",
+        **unknown: object,
     ) -> None:
+        self._refuse(unknown, SerializerOptions)
         super().__init__(registry, subject_name_strategy)
         if framing not in FRAMINGS or (framing == "single_object" and self.schema_type != "AVRO"):
             raise ConfigError(f"framing cannot be {framing!r}", hint=f"allowed: {', '.join(FRAMINGS[:-1])}")
@@ -359,7 +368,9 @@ class BaseDeserializer(_Serde, Generic[T_co]):
         use_latest_version: bool = False,
         subject_name_strategy: SubjectNameStrategy = "TOPIC",
         id_bytes: int = 4,
+        **unknown: object,
     ) -> None:
+        self._refuse(unknown, DeserializerOptions)
         super().__init__(registry, subject_name_strategy)
         if id_bytes not in (4, 8):
             raise ConfigError(f"id_bytes cannot be {id_bytes!r}", hint="allowed: 4, 8")
