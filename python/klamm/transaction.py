@@ -148,8 +148,7 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
         try:
             pending = self._producer._end_transaction(commit, offsets)
         except KafkaError:
-            # This error explains why records failed, so closing the producer does not report them again.
-            self._producer._failures(True)
+            self._producer._failures(False)
             raise
         self._is_open, self._ending = False, (pending, commit)
         self._producer._last_end = pending
@@ -172,8 +171,7 @@ class _Transaction(Waiting, Generic[K_contra, V_contra]):
                 self._ending = None
             else:
                 self._producer._hold_consumers()
-            # The transaction's error covers failed records, and after an abort, failed records are expected.
-            self._producer._failures(True)
+            self._producer._failures(False)
 
     async def _exit(self, kind: type[BaseException] | None) -> None:
         # If a commit timed out, wait for its result. After any other commit or abort, nothing is left to do.

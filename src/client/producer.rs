@@ -305,10 +305,15 @@ impl Client<Machine> {
             return;
         }
         let Some(error) = delivery.abandon() else { return };
-        // The end of the transaction has reported the failure.
-        if !self.is_transactional() {
+        if self.awaits_failures() {
             note_failure(self.shared(), &error, 1);
         }
+    }
+
+    /// Returns whether the program may still need the error of a record that has failed. The end of a transaction has
+    /// reported the failures of its records.
+    pub fn awaits_failures(&self) -> bool {
+        self.state().role.awaits_failures()
     }
 
     /// Sends a record without a promise. [`Producer::take_failures`] returns its failure. Never blocks.

@@ -6,17 +6,21 @@ use super::error::raise;
 use crate::client::{ErrorKind, Producer};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(super) struct Failures {
     on_error: Option<Py<PyAny>>,
     /// The exceptions that `flush` has not raised yet, and the number of records of each exception.
     kept: Mutex<Vec<(Py<PyAny>, u64)>>,
+    /// Whether `flush` raises new failures. Between the end of a transaction and the start of the next one, it does not:
+    /// a failure of the ended transaction can still arrive.
+    is_keeping: AtomicBool,
 }
 
 impl Failures {
     pub fn new(on_error: Option<Py<PyAny>>) -> Self {
-        Self { on_error, kept: Mutex::default() }
+        Self { on_error, kept: Mutex::default(), is_keeping: AtomicBool::new(true) }
     }
 
     /// Calls `on_error` for new failures, before a call that sends a record.
@@ -38,7 +42,9 @@ impl Failures {
 
     /// Adds failures and calls `on_error`.
     pub fn add(&self, py: Python<'_>, failures: Vec<(Py<PyAny>, u64)>) -> PyResult<()> {
-        self.kept().extend(failures.iter().map(|(error, count)| (error.clone_ref(py), *count)));
+        if self.is_keeping.load(SeqCst) {
+            self.kept().extend(failures.iter().map(|(error, count)| (error.clone_ref(py), *count)));
+        }
         let Some(on_error) = &self.on_error else { return Ok(()) };
         failures.into_iter().try_for_each(|(error, _)| on_error.call1(py, (error,)).map(drop))
     }
@@ -46,6 +52,17 @@ impl Failures {
     /// Returns the failures since the last call.
     pub fn take(&self) -> Vec<(Py<PyAny>, u64)> {
         std::mem::take(&mut *self.kept())
+    }
+
+    /// Keeps new failures for `flush`, because a transaction begins.
+    pub fn keep(&self) {
+        self.is_keeping.store(true, SeqCst);
+    }
+
+    /// Drops the failures of a transaction that ends, and keeps no new ones until the next transaction begins.
+    pub fn drop_kept(&self) {
+        self.is_keeping.store(false, SeqCst);
+        self.kept().clear();
     }
 
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {

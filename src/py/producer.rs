@@ -409,7 +409,7 @@ impl ProducerCore {
     /// the failure.
     #[pyo3(name = "_note_failure", signature = (error))]
     fn note_failure(&self, py: Python<'_>, error: Py<PyAny>) -> PyResult<bool> {
-        if self.client.check().is_err() || self.client.is_transactional() {
+        if self.client.check().is_err() || !self.client.awaits_failures() {
             return Ok(false);
         }
         self.failures.add(py, vec![(error, 1)]).map(|()| true)
@@ -425,6 +425,7 @@ impl ProducerCore {
     #[pyo3(name = "_begin_transaction")]
     fn begin_transaction(&self) -> PyResult<()> {
         self.client.begin_transaction()?;
+        self.failures.keep();
         self.consumers.begin();
         Ok(())
     }
@@ -462,6 +463,8 @@ impl ProducerCore {
             let _ = self.consumers.commit_offsets(group, offsets, Some(consumer.get()));
         }
         let pending = self.client.end_transaction(commit);
+        // The end of the transaction reports why records failed, so flushing and closing do not report it again.
+        self.failures.drop_kept();
         if !commit || pending.is_err() {
             self.consumers.rewind();
         }

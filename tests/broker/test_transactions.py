@@ -449,6 +449,29 @@ def test_a_transactional_id_that_the_brokers_forgot_says_what_to_do(style, waits
                 style.wait(tx.commit())
 
 
+def test_a_dropped_delivery_whose_record_has_failed_reaches_on_error(style):
+    """Whether a record fails before or after the program drops its Delivery is a matter of chance."""
+    with DevBroker() as broker:
+        make(broker, "t")
+        seen = []
+        with style.producer(broker.bootstrap_servers, transactional_id="tx", on_error=seen.append) as producer:
+            tx = producer.client.transaction()
+            enter(style, tx)
+            broker.fault("Produce", "error", error="INVALID_RECORD", times=1)
+            delivery = style.run(tx.send, "t", b"v")
+            until(lambda: style.run(delivery.done))
+            del delivery
+            until(lambda: style.run(producer.client._failures, False) or seen)
+            assert "INVALID_RECORD" in str(seen[0])
+            with pytest.raises(TransactionAbortedError, match="INVALID_RECORD"):
+                style.wait(tx.commit())
+            enter(style, tx)
+            style.wait(tx.send("t", b"next"))
+            leave(style, tx)
+        assert len(seen) == 1
+        assert committed(broker.bootstrap_servers, "t") == [b"next"]
+
+
 def test_a_transaction_that_has_ended_leaves_the_next_one_alone(style, broker, topic, transactional_id):
     with style.producer(broker.bootstrap_servers, transactional_id=transactional_id) as producer:
         first, second = producer.transaction(), producer.transaction()

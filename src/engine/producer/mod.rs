@@ -400,6 +400,11 @@ impl<D> Producer<D> {
         self.transactions.as_ref().filter(|t| t.is_unended()).map(|t| &**t.id())
     }
 
+    /// Returns whether a failed record makes the transaction fail whose end is not known yet. True without transactions.
+    pub fn awaits_failures(&self) -> bool {
+        self.transactions.as_ref().is_none_or(Transactions::has_failed)
+    }
+
     /// Returns whether a transaction is open.
     pub fn is_in_transaction(&self) -> bool {
         self.transactions.as_ref().is_some_and(Transactions::is_open)

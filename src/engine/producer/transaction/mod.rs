@@ -347,6 +347,12 @@ impl Transactions {
         matches!(self.state, State::Open | State::Failed(_) | State::Committing | State::Aborting(_))
     }
 
+    /// Returns whether the transaction has failed, and no call has reported its end yet, or whether the producer has
+    /// failed.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.state, State::Failed(_) | State::Aborting(Some(_)) | State::Fatal(_))
+    }
+
     /// Returns whether the producer may send and retry batches.
     pub fn may_send_batches(&self) -> bool {
         matches!(self.state, State::Open | State::Committing)
