@@ -458,9 +458,9 @@ def test_a_dropped_delivery_whose_record_has_failed_reaches_on_error(style):
             tx = producer.client.transaction()
             enter(style, tx)
             broker.fault("Produce", "error", error="INVALID_RECORD", times=1)
-            delivery = style.run(tx.send, "t", b"v")
-            until(lambda: style.run(delivery.done))
-            del delivery
+            held = [style.run(tx.send, "t", b"v")]
+            until(lambda: style.run(held[0].done))
+            held.clear()
             until(lambda: style.run(producer.client._failures, False) or seen)
             assert "INVALID_RECORD" in str(seen[0])
             with pytest.raises(TransactionAbortedError, match="INVALID_RECORD"):
