@@ -20,9 +20,9 @@ from klamm.config import (
     AdminConfig,
     Bootstrap,
     ConsumerConfig,
+    ForeignOption,
     Option,
     ProducerConfig,
-    RejectedOption,
     ShareConsumerConfig,
 )
 from klamm.consumer import OnCommit
@@ -94,12 +94,13 @@ __all__ = [
     "encode_request",
     "encode_response",
     "error_codes",
+    "foreign_options",
     "framings",
     "log_components",
     "murmur2",
+    "option_verdict",
     "parse_address",
     "parse_proto",
-    "rejected_options",
     "schema",
     "set_log_level",
     "structures",
@@ -599,7 +600,10 @@ def assign(
 ) -> dict[str, list[tuple[str, int]]]: ...
 def user_data(name: str, owned: Sequence[tuple[str, int]], generation: int | None) -> bytes | None: ...
 def config_keys() -> list[Option]: ...
-def rejected_options() -> list[RejectedOption]: ...
+def foreign_options() -> list[ForeignOption]: ...
+def option_verdict(
+    client: str, name: str, value: str | None = None, prefix: str = ""
+) -> tuple[Literal["key", "ignored", "rejected", "unknown"], str]: ...
 def alias_values() -> list[tuple[str, str, str]]: ...
 
 @final

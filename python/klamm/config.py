@@ -102,7 +102,7 @@ class ProducerConfig(CommonConfig, total=False):
     delivery_timeout_ms: int
     drop_when_full: bool
     enable_idempotence: bool
-    linger_ms: int
+    linger_ms: float
     max_block_ms: int
     max_in_flight_requests_per_connection: int
     max_request_size: int
@@ -191,20 +191,57 @@ def options() -> list[Option]:
     return _klamm.config_keys()
 
 
-class RejectedOption(NamedTuple):
-    """Options of other Kafka clients that klamm rejects.
+class ForeignOption(NamedTuple):
+    """Options of other Kafka clients that klamm does not have.
 
     Attributes:
         names: Names of the options.
-        clients: klamm's clients that reject the options.
-        hint: What to use instead.
+        clients: klamm's clients for which this entry holds.
+        is_ignored: Whether the options have no effect. Otherwise, klamm rejects them.
+        ignored_values: Values with which klamm ignores options that it otherwise rejects.
+        hint: Why klamm ignores the options, or what to use instead.
     """
 
     names: list[str]
     clients: list[str]
+    is_ignored: bool
+    ignored_values: list[str]
     hint: str
 
 
-def rejected_options() -> list[RejectedOption]:
+def foreign_options() -> list[ForeignOption]:
+    """Return the options of librdkafka, the Java client and similar clients that klamm ignores or rejects."""
+    return _klamm.foreign_options()
+
+
+def rejected_options() -> list[ForeignOption]:
     """Return the options of other Kafka clients that klamm rejects. Each entry has a hint on what to use instead."""
-    return _klamm.rejected_options()
+    return [option for option in foreign_options() if not option.is_ignored]
+
+
+class Verdict(NamedTuple):
+    """What a configuration key means for a client.
+
+    Attributes:
+        kind: "key" if the client has the key, "ignored" if the key has no effect, "rejected" if klamm has another way,
+            "unknown" if klamm does not know the key.
+        text: Kafka's dotted name of a key, the reason why klamm ignores it, or a hint on what to use instead.
+    """
+
+    kind: Literal["key", "ignored", "rejected", "unknown"]
+    text: str
+
+
+def verdict(client: str, name: str, value: str | None = None, *, prefix: str = "") -> Verdict:
+    """Say what a configuration key means for a client.
+
+    Args:
+        client: "producer", "consumer", "share consumer" or "admin".
+        name: Name of the key in klamm, librdkafka or the Java client.
+        value: Value of the key as text. klamm ignores some keys only with certain values.
+        prefix: Text before the names of keys in hints, for example "kafka.".
+
+    Example:
+        verdict("producer", "log.connection.close").kind  # "ignored"
+    """
+    return Verdict(*_klamm.option_verdict(client, name, value, prefix))

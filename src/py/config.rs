@@ -8,7 +8,8 @@ use super::construct::{construct, list};
 use super::error::exception;
 use super::logs::LogTarget;
 use crate::client::{
-    ClientType, Config, CustomAssignor, KEYS, Key, Kind, REJECTED_OPTIONS, VALUE_ALIASES, Value, suggestion,
+    ClientType, Config, CustomAssignor, FOREIGN_OPTIONS, ForeignOption, KEYS, Key, Kind, VALUE_ALIASES, Value, Verdict,
+    verdict,
 };
 use crate::logging::Component;
 use pyo3::prelude::*;
@@ -65,9 +66,7 @@ pub(super) fn parse_with(
     if let Some(first) = bootstrap.filter(|b| !b.is_none()) {
         match first.cast::<PyMapping>() {
             Ok(configs) => {
-                for item in configs.items()?.iter() {
-                    let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
-                    let key = key.extract::<String>().map_err(|_| key_type_error(&key))?;
+                for (key, value) in items(configs)? {
                     if keywords.is_some_and(|k| k.contains(key.replace('.', "_")).unwrap_or(false)) {
                         continue; // the keyword takes precedence
                     }
@@ -81,7 +80,11 @@ pub(super) fn parse_with(
                         pairs.push((key, Value::Function));
                         continue;
                     }
-                    let value = value_of(&key, &value)?;
+                    let value = match value_of(&key, &value) {
+                        // The core ignores or rejects the option, whatever the type of its value is.
+                        Err(_) if find_key(&key).is_none() => Value::Function,
+                        value => value?,
+                    };
                     pairs.push((key, value));
                 }
             }
@@ -91,7 +94,8 @@ pub(super) fn parse_with(
     for (keyword, value) in keywords.into_iter().flatten() {
         let keyword: String = keyword.extract()?;
         let key = keyword.replace('_', ".");
-        if find_key(&key).is_none() {
+        // Keywords are written for klamm, so a key of another client is a mistake.
+        if find_key(&key).is_none_or(|key| !key.clients.contains(&client)) {
             return Err(unknown_option_error(py, client, &keyword));
         }
         if store_object(&key, &value) {
@@ -119,6 +123,12 @@ pub(super) fn parse_with(
         let category = py.import("klamm.errors")?.getattr("InsecureWarning")?;
         PyErr::warn(py, &category, NO_HOSTNAME_CHECK_WARNING, 2)?;
     }
+    if !config.ignored().is_empty() {
+        let options: Vec<String> = config.ignored().iter().map(|(name, why)| format!("{name} ({why})")).collect();
+        let loggers = target.get().loggers(py);
+        let message = ("configuration options without effect for a %s: %s", client.name(), options.join("; "));
+        loggers.bind(py).get_item(Component::Network as usize)?.call_method1("info", message)?;
+    }
     if let Some(secret) = config.exposed_secret() {
         let loggers = target.get().loggers(py);
         let logger = loggers.bind(py).get_item(Component::Auth as usize)?;
@@ -126,6 +136,24 @@ pub(super) fn parse_with(
     }
     let settings = config.token_settings()?;
     Ok((config, servers, Login { provider, settings }, target.unbind()))
+}
+
+/// Returns the items of a dict. Includes the items of confluent-kafka's dict of topic settings.
+fn items<'py>(configs: &Bound<'py, PyMapping>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
+    let mut found = Vec::new();
+    for item in configs.items()?.iter() {
+        let (key, value) = item.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+        let key = key.extract::<String>().map_err(|_| key_type_error(&key))?;
+        match value.cast::<PyMapping>() {
+            Ok(topic) if key == TOPIC_CONFIG => {
+                for item in topic.items()?.iter() {
+                    found.push(item.extract()?);
+                }
+            }
+            _ => found.push((key, value)),
+        }
+    }
+    Ok(found)
 }
 
 fn find_key(key: &str) -> Option<&'static Key> {
@@ -185,8 +213,29 @@ fn key_type_error(key: &Bound<'_, PyAny>) -> PyErr {
 }
 
 fn unknown_option_error(py: Python<'_>, client: ClientType, keyword: &str) -> PyErr {
-    let hint = suggestion(client, keyword, |key| key.replace('.', "_"));
+    let name = keyword.replace('_', ".");
+    let hint = match verdict(client, &name, None, |key| key.replace('.', "_")) {
+        Verdict::Ignored(why) if find_key(&name).is_none() => Some(format!("leave it out: {why}")),
+        Verdict::Ignored(hint) | Verdict::Rejected(hint) => Some(hint),
+        Verdict::Unknown(hint) => hint,
+        Verdict::Key(_) => None,
+    };
     exception(py, "ConfigError", &format!("there is no option {keyword}"), hint.as_deref())
+}
+
+/// Returns what an option with this value means for a client: `("key", name)`, `("ignored", why)`, `("rejected", hint)`,
+/// or `("unknown", hint)`. Hints put `prefix` before the names of keys.
+#[pyfunction]
+#[pyo3(signature = (client, name, value=None, prefix=""))]
+pub(super) fn option_verdict(client: &str, name: &str, value: Option<&str>, prefix: &str) -> (&'static str, String) {
+    let types = [ClientType::Producer, ClientType::Consumer, ClientType::ShareConsumer, ClientType::Admin];
+    let client = types.into_iter().find(|known| known.name() == client).unwrap_or(ClientType::Admin);
+    match verdict(client, name, value, |key| format!("{prefix}{key}")) {
+        Verdict::Key(key) => ("key", key.name.to_owned()),
+        Verdict::Ignored(why) => ("ignored", why),
+        Verdict::Rejected(hint) => ("rejected", hint),
+        Verdict::Unknown(hint) => ("unknown", hint.unwrap_or_default()),
+    }
 }
 
 /// Returns every configuration key as a `klamm.config.Option`.
@@ -200,6 +249,7 @@ pub(super) fn config_keys(py: Python<'_>) -> PyResult<Py<PyAny>> {
         Kind::List => "list",
         Kind::Int(..) => "int",
         Kind::Seconds => "seconds",
+        Kind::Millis => "milliseconds",
         Kind::Bool => "bool",
         Kind::Choice(_) => "choice",
         Kind::Acks => "acks",
@@ -219,11 +269,17 @@ pub(super) fn config_keys(py: Python<'_>) -> PyResult<Py<PyAny>> {
     list(py, options)
 }
 
-/// Returns the options of other clients that klamm rejects, each as a `klamm.config.RejectedOption`.
+/// Returns the options of other clients that klamm does not have, each as a `klamm.config.ForeignOption`.
 #[pyfunction]
-pub(super) fn rejected_options(py: Python<'_>) -> PyResult<Py<PyAny>> {
-    let options = REJECTED_OPTIONS.iter().map(|f| {
-        construct!(py, "klamm.config.RejectedOption", { names: f.names.to_vec(), clients: names(f.clients), hint: f.hint() })
+pub(super) fn foreign_options(py: Python<'_>) -> PyResult<Py<PyAny>> {
+    let options = FOREIGN_OPTIONS.iter().map(|option: &ForeignOption| {
+        construct!(py, "klamm.config.ForeignOption", {
+            names: option.names.to_vec(),
+            clients: names(option.clients),
+            is_ignored: option.is_ignored(),
+            ignored_values: option.ignored_values().to_vec(),
+            hint: option.hint(str::to_owned),
+        })
     });
     list(py, options)
 }
@@ -240,6 +296,7 @@ fn names(clients: &[ClientType]) -> Vec<&'static str> {
 
 const LOGGER: &str = "logger";
 const ERROR_CB: &str = "error.cb";
+const TOPIC_CONFIG: &str = "default.topic.config";
 const BOOTSTRAP: &str = "bootstrap.servers";
 const CONTROLLERS: &str = "bootstrap.controllers";
 const PROVIDER: &str = "sasl.oauth.token.provider";

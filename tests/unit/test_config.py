@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 import klamm
 import klamm.legacy
 from klamm import config
+from klamm.config import verdict
 from klamm.errors import ConfigError, KafkaError
 
 NOWHERE = "127.0.0.1:1"
@@ -38,9 +41,9 @@ def test_keywords_alone_do():
         ({"linger_mss": 5}, "linger_mss; hint: did you mean linger_ms?"),
         ({"kafka_acks": "all"}, "there is no option kafka_acks; hint: did you mean acks?"),
         ({"sasl_plain_username": "me"}, "use sasl_username and sasl_password"),
-        ({"group_id": "g"}, "group.id"),
+        ({"group_id": "g"}, "there is no option group_id; hint: it is a key of the consumer and share consumer"),
         ({"zzz": 5}, "zzz"),
-        ({"linger_ms": "soon"}, 'linger.ms cannot be "soon"; hint: allowed: a whole number from 0'),
+        ({"linger_ms": "soon"}, 'linger.ms cannot be "soon"; hint: allowed: a number from 0'),
         ({"linger_ms": -1}, "linger.ms cannot be -1"),
         ({"linger_ms": [1]}, "linger_ms cannot be a value of type list"),
         ({"linger_ms": object()}, "linger_ms cannot be a value of type object"),
@@ -206,11 +209,9 @@ ELSEWHERE = {
     "queue.buffering.max.kbytes": ("buffer.memory", "in bytes"),
     "queue.buffering.max.messages": ("buffer.memory", "bytes, not records"),
     "batch.num.messages": ("batch.size", "the bytes of a batch"),
-    "sticky.partitioning.linger.ms": ("batch.size", "bytes"),
     "compression.level": ("compression.zstd.level", "snappy and lz4 have none"),
     "partitioner.ignore.keys": ("partitioner", "=uniform"),
     "socket.timeout.ms": ("request.timeout.ms", "milliseconds"),
-    "metric.reporters": ("", "`metrics()`"),
     "dr_msg_cb": ("", "`on_delivery`"),
     "value.serializer": ("", "`value_serializer`"),
 }
@@ -229,6 +230,58 @@ def test_an_option_of_another_client_is_refused_with_what_klamm_has(name):
         klamm.Producer(NOWHERE, **{name.replace(".", "_"): 5})
     assert key.replace(".", "_") in keyword.value.hint
     assert says in keyword.value.hint
+
+
+def test_clients_of_one_program_share_one_dict(caplog):
+    """Confluent Cloud hands out such a dict for producers, consumers and admin clients."""
+    shared = {
+        "bootstrap.servers": NOWHERE,
+        "session.timeout.ms": "45000",
+        "client.dns.lookup": "use_all_dns_ips",
+        "acks": "all",
+        "log.connection.close": False,
+    }
+    for client, other in ((klamm.Producer, "session.timeout.ms"), (klamm.Consumer, "acks"), (klamm.Admin, "acks")):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "klamm"):
+            client(shared).close()
+        (line,) = [record.getMessage() for record in caplog.records if "without effect" in record.getMessage()]
+        assert other in line
+        assert "client.dns.lookup" in line
+        assert "log.connection.close" in line
+    for wrong in ({"client.dns.lookup": "resolve_canonical_bootstrap_servers_only"}, {"ssl.crl.location": "crl.pem"}):
+        with pytest.raises(ConfigError, match="unknown configuration key"):
+            klamm.Admin(shared | wrong)
+
+
+def test_topic_settings_of_confluent_kafka_are_read():
+    topic = {"auto.offset.reset": "smallest", "acks": "all"}
+    klamm.Consumer({"bootstrap.servers": NOWHERE, "default.topic.config": topic}).close()
+    with pytest.raises(ConfigError, match=r"auto\.offset\.reset cannot be"):
+        klamm.Consumer({"bootstrap.servers": NOWHERE, "default.topic.config": {"auto.offset.reset": "soon"}})
+
+
+@pytest.mark.parametrize("name", ["dr_cb", "partitioner_cb", "on_commit", "rebalance_cb", "throttle_cb", "log_cb"])
+def test_a_callback_of_another_client_is_refused_with_klamms_way(name):
+    client = klamm.Consumer if name in {"on_commit", "rebalance_cb"} else klamm.Producer
+    with pytest.raises(ConfigError, match=f'unknown configuration key "{name}"') as caught:
+        client({"bootstrap.servers": NOWHERE, name: print})
+    assert caught.value.hint.startswith(("pass ", "`metrics()`"))
+
+
+@pytest.mark.parametrize("peer", ["java", "librdkafka"])
+def test_every_option_of_the_java_client_and_librdkafka_has_a_verdict(peer):
+    lines = (
+        (Path(__file__).parents[1] / "data" / "option_names" / f"{peer}.txt").read_text(encoding="utf-8").split("\n")
+    )
+    names = [line.split() for line in lines if line and not line.startswith("#")]
+    assert len(names) > 190
+    clients = ["producer", "consumer", "admin"]
+    verdicts = {(client, name): verdict(client, name).kind for *of, name in names for client in of or clients}
+    known = {name for (client, name), kind in verdicts.items() if kind != "unknown"}
+    assert [name for *_, name in names if name not in known] == []
+    if peer == "java":  # whose list names the client of each option
+        assert "unknown" not in verdicts.values()
 
 
 def test_an_alias_of_an_option_is_accepted():
@@ -286,9 +339,9 @@ def test_a_config_error_is_one_error_and_a_value_error():
 @pytest.mark.parametrize(
     ("client", "options", "extra"),
     [
-        ("producer", config.ProducerConfig, set()),
-        ("consumer", config.ConsumerConfig, {"group_id"}),
-        ("share consumer", config.ShareConsumerConfig, {"group_id"}),
+        ("producer", config.ProducerConfig, {"stats_cb"}),
+        ("consumer", config.ConsumerConfig, {"group_id", "stats_cb"}),
+        ("share consumer", config.ShareConsumerConfig, {"group_id", "stats_cb"}),
         ("admin", config.AdminConfig, set()),
     ],
 )

@@ -46,6 +46,8 @@ pub enum Kind {
     Int(i64, i64),
     /// A number of seconds, with or without decimals.
     Seconds,
+    /// A number of milliseconds, with or without decimals.
+    Millis,
     /// True or false.
     Bool,
     /// One of these strings.
@@ -57,7 +59,7 @@ pub enum Kind {
 }
 
 /// One configuration key.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Key {
     /// The name of the key, as in Kafka's Java client if that client has the key.
     pub name: &'static str,
@@ -85,6 +87,7 @@ impl Key {
             Kind::Int(min, i64::MAX) => format!("a whole number from {min}"),
             Kind::Int(min, max) => format!("a whole number from {min} to {max}"),
             Kind::Seconds => "a number of seconds from 0 to 2147483".to_owned(),
+            Kind::Millis => "a number from 0 to 2147483647".to_owned(),
             Kind::Bool => "true or false".to_owned(),
             Kind::Choice(names) => names.join(", "),
             Kind::Reset => "earliest, latest, none, by_duration:PnDTnHnMnS".to_owned(),
@@ -286,7 +289,10 @@ keys! {
     "enable.metrics.push": Kind::Bool, "true", ALL,
         "Whether the client pushes metrics to brokers that request them (KIP-714).";
     "statistics.interval.ms": MS, "0", ALL,
-        "How often the client calls the function `stats_cb`. With `0`, the client never calls this function.";
+        "How often the client calls the function `stats.cb`. With `0`, the client never calls this function.";
+    "stats.cb" or "stats_cb": Kind::Function, "", CLOSERS,
+        "A function that the client calls with statistics as JSON, in librdkafka's format, every \
+         `statistics.interval.ms`. The function runs in a separate thread.";
     "allow.auto.create.topics": Kind::Bool, "true", &[ClientType::Producer, ClientType::Consumer],
         "Whether the broker may create a missing topic when a producer sends a record to it, or when a consumer \
          subscribes to it or assigns its partitions. After a topic was deleted, only a producer with records for it \
@@ -297,7 +303,7 @@ keys! {
          success. Brokers before 0.9 also accept a number of replicas.";
     "metadata.max.idle.ms": Kind::Int(5000, i32::MAX as i64), "300000", PRODUCER,
         "How long the producer keeps the metadata of a topic after the last record for the topic.";
-    "linger.ms" or "queue.buffering.max.ms": MS, "0", PRODUCER,
+    "linger.ms" or "queue.buffering.max.ms": Kind::Millis, "0", PRODUCER,
         "How long a batch waits for more records before the producer sends it. With `0`, the producer sends a \
          single record at once, and batches form while earlier requests are in flight.";
     "batch.size": Kind::Int(128, 1 << 30), "131072", PRODUCER,

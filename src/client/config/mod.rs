@@ -2,13 +2,15 @@
 
 mod addresses;
 pub(super) mod aliases;
+mod foreign;
 pub(super) mod keys;
 mod log_levels;
 mod security;
 mod values;
 
 pub use addresses::parse_address;
-pub use aliases::{REJECTED_OPTIONS, RejectedOption, VALUE_ALIASES, suggestion};
+pub use aliases::{VALUE_ALIASES, Verdict, verdict};
+pub use foreign::{FOREIGN_OPTIONS, ForeignOption};
 pub use keys::{ClientType, KEYS, Key, Kind};
 pub use values::Value;
 
@@ -92,6 +94,12 @@ impl Config {
             format!("this is the configuration of a {}", own.name()),
             format!("parse it for a {}", client.name()),
         ))
+    }
+
+    /// Returns the names of the options that have no effect, and the reasons: keys of another client, and options of
+    /// librdkafka and the Java client for which klamm needs no setting.
+    pub fn ignored(&self) -> &[(String, String)] {
+        self.values.ignored()
     }
 
     /// Sends log lines to this sink instead of the crate `log`.
@@ -520,8 +528,37 @@ mod tests {
     fn the_error_of_an_unknown_key_suggests_a_similar_one() {
         let error = parse(ClientType::Producer, "linger.mss", "1").unwrap_err();
         assert_eq!(error.hint(), Some("did you mean linger.ms?"));
-        let error = parse(ClientType::Consumer, "linger.ms", "1").unwrap_err();
-        assert_eq!(error.hint(), Some("it is a key of the producer"));
+        let error = parse(ClientType::ShareConsumer, "isolation.level", "read_committed").unwrap_err();
+        assert_eq!(error.hint(), Some("it is a key of the consumer"));
+    }
+
+    #[test]
+    fn options_of_other_clients_are_ignored_or_rejected_with_a_reason() {
+        let ignored = |name: &str, value: &str| {
+            parse(ClientType::Consumer, name, value).map(|c| c.ignored().iter().map(|(name, _)| name.clone()).collect())
+        };
+        for (name, value) in [("linger.ms", "x"), ("log.connection.close", "false"), ("client.dns.lookup", "default")] {
+            assert_eq!(ignored(name, value).unwrap(), [name.to_owned()]);
+        }
+        assert_eq!(ignored("fetch.min.bytes", "1").unwrap(), Vec::<String>::new());
+        assert!(ignored("ssl.crl.location", "crl.pem").unwrap_err().hint().unwrap().contains("revocation"));
+        let strategies = "org.apache.kafka.clients.consumer.RoundRobinAssignor, sticky";
+        assert!(parse(ClientType::Consumer, "partition.assignment.strategy", strategies).is_ok());
+    }
+
+    #[test]
+    fn linger_may_be_a_fraction() {
+        let linger = |value: Value| {
+            let pairs = [("bootstrap.servers", Value::String("h:1".to_owned())), ("linger.ms", value)];
+            let pairs = pairs.map(|(key, value)| (key.to_owned(), value));
+            Config::parse(ClientType::Producer, pairs).and_then(|c| c.producer()).map(|p| p.linger)
+        };
+        assert_eq!(linger(Value::Float(0.5)).unwrap(), Duration::from_micros(500));
+        assert_eq!(linger(Value::String("0.5".to_owned())).unwrap(), Duration::from_micros(500));
+        assert_eq!(linger(Value::Int(7)).unwrap(), Duration::from_millis(7));
+        for wrong in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
+            assert!(linger(Value::Float(wrong)).is_err());
+        }
     }
 
     #[test]

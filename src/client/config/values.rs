@@ -1,7 +1,7 @@
 //! Stores the values of a configuration, and checks them against the table of keys. This file does not depend on the
 //! meaning of a key.
 
-use super::aliases;
+use super::aliases::{self, Verdict, verdict};
 use super::keys::{ClientType, KEYS, Key, Kind};
 use crate::client::{Error, ErrorKind};
 use std::collections::BTreeMap;
@@ -32,6 +32,8 @@ pub enum Value {
 pub(super) struct Values {
     client: ClientType,
     values: BTreeMap<&'static str, Value>,
+    /// The names of the options that have no effect, and the reasons.
+    ignored: Vec<(String, String)>,
 }
 
 /// The largest value of a key in seconds. This maximum is about as long as the longest time of a key in milliseconds.
@@ -44,9 +46,24 @@ pub(super) const BY_DURATION: &str = "by_duration:";
 impl Values {
     /// Checks keys and values. The error names the key, the value, and the allowed values.
     pub fn parse(client: ClientType, pairs: impl IntoIterator<Item = (String, Value)>) -> Result<Self, Error> {
-        let mut values = BTreeMap::new();
+        let (mut values, mut ignored) = (BTreeMap::new(), Vec::new());
         for (name, value) in pairs {
-            let key = find(&name).filter(|k| k.clients.contains(&client)).ok_or_else(|| unknown(client, &name))?;
+            let text = match &value {
+                Value::String(text) => Some(text.clone()),
+                Value::Bool(flag) => Some(flag.to_string()),
+                Value::Int(number) => Some(number.to_string()),
+                _ => None,
+            };
+            let unknown = |hint| invalid(format!("unknown configuration key {name:?} for a {}", client.name()), hint);
+            let key = match verdict(client, &name, text.as_deref(), str::to_owned) {
+                Verdict::Key(key) => key,
+                Verdict::Ignored(why) => {
+                    ignored.push((name, why));
+                    continue;
+                }
+                Verdict::Rejected(hint) | Verdict::Unknown(Some(hint)) => return Err(unknown(hint)),
+                Verdict::Unknown(None) => return Err(unknown("see docs/configuration.md for all keys".to_owned())),
+            };
             // The Java client switches the check off with an empty text.
             let is_none = key.name == HOST_CHECK && value == Value::String(String::new());
             let value = if is_none { Value::String("none".to_owned()) } else { value };
@@ -54,7 +71,12 @@ impl Values {
                 values.insert(key.name, check(key, value)?);
             }
         }
-        Ok(Self { client, values })
+        Ok(Self { client, values, ignored })
+    }
+
+    /// Returns the names of the options that have no effect, and the reasons.
+    pub fn ignored(&self) -> &[(String, String)] {
+        &self.ignored
     }
 
     /// Returns the type of the client.
@@ -115,7 +137,10 @@ impl Values {
 
     /// Returns the duration in a key whose unit is milliseconds.
     pub fn ms(&self, name: &'static str) -> Duration {
-        Duration::from_millis(self.int(name).unsigned_abs())
+        match self.values.get(name) {
+            Some(Value::Float(ms)) => Duration::from_secs_f64(ms / 1000.0),
+            _ => Duration::from_millis(self.int(name).unsigned_abs()),
+        }
     }
 
     /// Returns the duration in a key whose unit is seconds.
@@ -154,18 +179,6 @@ fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|k| k.name == name || k.aliases.contains(&name))
 }
 
-fn unknown(client: ClientType, name: &str) -> Error {
-    let hint = match find(name) {
-        Some(key) => {
-            let clients: Vec<&str> = key.clients.iter().map(|c| c.name()).collect();
-            format!("it is a key of the {}", clients.join(" and "))
-        }
-        None => aliases::suggestion(client, name, str::to_owned)
-            .unwrap_or_else(|| "see docs/configuration.md for all keys".to_owned()),
-    };
-    invalid(format!("unknown configuration key {name:?} for a {}", client.name()), hint)
-}
-
 /// Formats a value for messages, without showing secrets.
 fn show(key: Option<&Key>, value: &Value) -> String {
     match value {
@@ -188,10 +201,16 @@ pub(super) fn check(key: &Key, value: Value) -> Result<Value, Error> {
         (Kind::Text | Kind::Secret, Value::String(s)) => Ok(Value::String(s)),
         (Kind::Function | Kind::Logger, Value::Function) => Ok(Value::Function),
         (Kind::List, Value::String(s)) => {
-            let items = s.split(',').map(|i| i.trim().to_owned()).filter(|i| !i.is_empty());
-            Ok(Value::List(items.collect()))
+            let items = s.split(',').map(str::trim).filter(|item| !item.is_empty());
+            Ok(Value::List(items.map(|item| own(key, item).to_owned()).collect()))
         }
-        (Kind::List, Value::List(items)) => Ok(Value::List(items)),
+        (Kind::List, Value::List(items)) => {
+            Ok(Value::List(items.iter().map(|item| own(key, item).to_owned()).collect()))
+        }
+        (Kind::Millis, value) => {
+            let ms = number(value).filter(|ms| (0.0..=f64::from(i32::MAX)).contains(ms)).ok_or_else(wrong)?;
+            Ok(Value::Float(ms))
+        }
         (Kind::Int(min, max), value) => {
             let n = match value {
                 Value::Int(n) => Some(n),
@@ -202,14 +221,8 @@ pub(super) fn check(key: &Key, value: Value) -> Result<Value, Error> {
             n.filter(|n| (min..=max).contains(n)).map(Value::Int).ok_or_else(wrong)
         }
         (Kind::Seconds, value) => {
-            let seconds = match value {
-                Value::Int(n) => Some(n as f64),
-                Value::Float(n) => Some(n),
-                Value::String(s) => s.trim().parse().ok(),
-                _ => None,
-            };
             let is_allowed = |n: &f64| (0.0..=MOST_SECONDS).contains(n);
-            seconds.filter(is_allowed).map(Value::Float).ok_or_else(wrong)
+            number(value).filter(is_allowed).map(Value::Float).ok_or_else(wrong)
         }
         (Kind::Bool, Value::Bool(b)) => Ok(Value::Bool(b)),
         (Kind::Bool, Value::String(s)) => match s.trim().to_ascii_lowercase().as_str() {
@@ -243,12 +256,25 @@ pub(super) fn check(key: &Key, value: Value) -> Result<Value, Error> {
                 _ => return Err(wrong()),
             };
             let text = text.trim();
-            let own = aliases::same_value(key.name, text).unwrap_or(text);
-            let found = names.iter().find(|n| n.eq_ignore_ascii_case(own));
+            let found = names.iter().find(|n| n.eq_ignore_ascii_case(own(key, text)));
             let refused = || aliases::value_hint(key.name, text).map_or_else(wrong, |hint| wrong().with_hint(hint));
             found.map(|n| Value::String((*n).to_owned())).ok_or_else(refused)
         }
         _ => Err(wrong()),
+    }
+}
+
+/// Returns klamm's name for a value of another client, or the value itself.
+fn own<'a>(key: &Key, value: &'a str) -> &'a str {
+    aliases::same_value(key.name, value).unwrap_or(value)
+}
+
+fn number(value: Value) -> Option<f64> {
+    match value {
+        Value::Int(n) => Some(n as f64),
+        Value::Float(n) => Some(n),
+        Value::String(s) => s.trim().parse().ok(),
+        _ => None,
     }
 }
 
