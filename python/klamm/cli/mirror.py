@@ -13,7 +13,6 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import klamm
@@ -22,7 +21,7 @@ from klamm.cli import mirror_modern
 from klamm.cli.clients import closing
 from klamm.cli.options import add_json, add_settings, pair, positive
 from klamm.cli.output import UsageError
-from klamm.config import options, rejected_options
+from klamm.config import verdict
 from klamm.errors import ConfigError, KafkaTimeoutError, NetworkError, TopicAlreadyExistsError
 from klamm.legacy.consumer import partitions_with_messages, source_headers
 
@@ -240,21 +239,19 @@ def client_configs(config: Mapping[str, str]) -> dict[str, dict[str, str]]:
     Each configuration gets only the keys that its client has.
     """
     configs: dict[str, dict[str, str]] = {"admin": {}, "producer": {}, "consumer": {}}
-    clients = {name: option.clients for option in options() for name in (option.name, *option.aliases)}
     for name, value in config.items():
         if name in OWN_KEYS:
             raise ConfigError(f"option {name} cannot be set: {OWN_KEYS[name]}", hint="leave this option out")
-        if configs.keys().isdisjoint(clients.get(name, ())):
-            hints = (known.hint for known in rejected_options() if name in known.names)
-            near = get_close_matches(
-                name, [each for each, its in clients.items() if not configs.keys().isdisjoint(its)], 1
-            )
+        verdicts = {client: verdict(client, name, value) for client in configs}
+        kinds = {found.kind for found in verdicts.values()}
+        if not kinds & {"key", "ignored"}:
             hint = next(
-                hints, f"did you mean {near[0]}?" if near else "use the name of an option in docs/configuration.md"
+                (found.text for found in verdicts.values() if found.text), "see docs/configuration.md for all keys"
             )
             raise ConfigError(f"unknown option {name}: no client of this command has it", hint=hint)
-        for client in configs.keys() & set(clients[name]):
-            configs[client][name] = value
+        for client, found in verdicts.items():
+            if found.kind == "key":
+                configs[client][name] = value
     return configs
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from klamm.cli.output import UsageError
-from klamm.config import options, rejected_options
+from klamm.config import options, verdict
 
 if TYPE_CHECKING:
     import argparse
@@ -125,9 +125,11 @@ def known_names() -> dict[str, str]:
 
 def unknown(setting: Setting) -> None:
     """Print a warning about an option that klamm does not have. Raise an error if the option is about security."""
-    hint = next((each.hint for each in rejected_options() if setting.name in each.names), None)
-    close = get_close_matches(setting.name, list(known_names()), 1)
-    hint = hint or (f"did you mean {close[0]}?" if close else None)
+    verdicts = [verdict(client, setting.name, setting.value) for client in sorted(ALL_CLIENTS)]
+    if any(found.kind == "ignored" for found in verdicts):
+        return
+    known = (found for found in verdicts if found.kind == "rejected")
+    hint = next(known, next((found for found in verdicts if found.text), verdicts[0])).text or None
     message = f"{setting.source}: unknown option {setting.name}"
     if setting.name.startswith(("ssl.", "sasl.", "security.", "enable.ssl")):
         raise UsageError(message, hint)

@@ -1,9 +1,8 @@
 """Turns options that begin with `kafka.` into the configuration of a klamm client.
 
-Spark's connector passes these options to the Java client, which warns about unknown keys. klamm's client raises an
-error for unknown keys. Some keys of the Java client do not exist in klamm. If an unsupported key only affects tuning or
-reporting, klamm ignores the key with a warning, so that existing jobs run unchanged. If an unsupported key affects
-trust, identity or the partition of a record, klamm raises an error. The error's hint says what to use instead.
+Spark's connector passes these options to the Java client, which warns about unknown keys. klamm ignores keys that only
+affect tuning or reporting of the Java client with a warning, so that existing jobs run unchanged, and raises an error
+for the others (`klamm.config.verdict`). This file adds the keys that a query must not set, because Spark decides them.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from klamm._klamm import alias_values, config_keys
+from klamm._klamm import config_keys
+from klamm.config import verdict
 from klamm.errors import ConfigError
 from klamm.spark.settings import Settings
 
@@ -37,13 +37,15 @@ def client_config(given: Mapping[str, str], role: str, defaults: Mapping[str, st
         if not key.startswith("kafka."):
             continue
         name = key.removeprefix("kafka.")
-        hint = (REJECTED[role] | UNSUPPORTED).get(name)
-        if hint and given[key] not in ACCEPTED_VALUES.get(name, ()):
-            raise ConfigError(f"option '{key}' is not supported", hint=hint)
-        if name in IGNORED or any(name.startswith(family) for family in IGNORED_PREFIXES):
+        found = verdict(role, name, given[key], prefix="kafka.")
+        if name in REJECTED[role] or found.kind == "rejected":
+            raise ConfigError(f"option '{key}' is not supported", hint=REJECTED[role].get(name, found.text))
+        if name in IGNORED:
             log.warning("option '%s' has no effect in klamm and is ignored", key)
-        elif role in ROLES.get(name, {role}):
-            config[name] = given[key]
+        elif found.kind != "ignored":
+            config[name] = given[key]  # the client rejects a key that it does not know
+        elif name not in ROLES:
+            log.warning("option '%s' has no effect and is ignored: %s", key, found.text)
     return config
 
 
@@ -101,71 +103,10 @@ REJECTED = {
         "value.serializer": _SERIALIZED,
         "interceptor.classes": "klamm cannot run Java classes",
         "transactional.id": "set option 'delivery' to exactly-once: klamm then sets the transactional id of each task",
-        "partitioner.class": "klamm cannot run Java classes and accepts only the names of Java's own partitioners; "
-        "use option 'kafka.partitioner'",
-        "partitioner.ignore.keys": "use option 'kafka.partitioner', or leave the column 'key' out",
         "transaction.two.phase.commit.enable": "set option 'delivery' to exactly-once",
         "protocol": "Spark can only read from Kafka 0.6 and 0.7; use klamm.legacy.Producer07 to write",
     },
 }
 
-# Names of Java's own partitioner classes. klamm's producer has the same partitioners, but cannot run other Java
-# classes.
-ACCEPTED_VALUES = {"partitioner.class": frozenset(value for key, value, _ in alias_values() if key == "partitioner")}
-
-_PEM = (
-    "klamm reads PEM files; the password of a private key is 'kafka.ssl.key.password'. docs/security.md shows how to convert "
-    "JKS and PKCS #12"
-)
-_HANDLER = "klamm cannot run Java classes; use 'kafka.sasl.oauthbearer.method', which can also get tokens for AWS (aws-msk-iam)"
-
-UNSUPPORTED = {
-    "config.providers": "klamm cannot run Java classes; set the values directly",
-    "sasl.client.callback.handler.class": _HANDLER,
-    "sasl.login.callback.handler.class": _HANDLER,
-    "sasl.login.class": _HANDLER,
-    "sasl.oauthbearer.jwt.retriever.class": _HANDLER,
-    "ssl.cipher.suites": "leave the option out: klamm always offers the cipher suites of TLS 1.3, and those of TLS 1.2 with forward secrecy",
-    "ssl.engine.factory.class": "klamm cannot run Java classes",
-    "ssl.keystore.password": _PEM,
-    "ssl.truststore.password": _PEM,
-}
-
-# Keys of the Java client 4.4 that only affect its connections, Kerberos tickets and metrics.
-IGNORED = frozenset(
-    {
-        "auto.include.jmx.reporter",
-        "bootstrap.resolve.timeout.ms",
-        "buffer.memory.allocation.strategy",
-        "client.dns.lookup",
-        "compression.lz4.level",
-        "enable.metrics.push",
-        "exclude.internal.topics",
-        "metadata.cluster.check.enable",
-        "metadata.max.idle.ms",
-        "metric.reporters",
-        "partitioner.availability.timeout.ms",
-        "partitioner.rack.aware",
-        "receive.buffer.bytes",
-        "sasl.kerberos.kinit.cmd",
-        "sasl.kerberos.min.time.before.relogin",
-        "sasl.login.connect.timeout.ms",
-        "sasl.login.read.timeout.ms",
-        "security.providers",
-        "send.buffer.bytes",
-        "socket.connection.setup.timeout.max.ms",
-        "ssl.keymanager.algorithm",
-        "ssl.protocol",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "ssl.trustmanager.algorithm",
-    }
-)
-IGNORED_PREFIXES = (
-    "metadata.recovery.",
-    "metrics.",
-    "sasl.kerberos.ticket.",
-    "sasl.login.refresh.",
-    "sasl.login.retry.",
-    "sasl.oauthbearer.jwks.",
-)
+# klamm has the keys, but not every value of the Java client: klamm always bootstraps again.
+IGNORED = frozenset({"metadata.recovery.strategy"})
