@@ -39,8 +39,8 @@ class ValueFormat(TypedDict, total=False):
             the first record.
         key_message: Name of the Protobuf message type of the keys.
         value_fields: For reading, the fields of the value to decode, in the order of the schema. The default is all.
-        recursion_depth: How often a Protobuf message type that contains itself becomes columns inside itself. Messages
-            inside these stay bytes. The default is 1, the maximum 10.
+        recursion_depth: How often an Avro record or Protobuf message type that contains itself becomes columns inside
+            itself. Records inside these become JSON text, and messages stay bytes. Default 1, maximum 10.
         flatten: Whether each field of a struct becomes a column of its own.
         on_error: What to do if klamm cannot decode a key or value. "raise" raises a `DeserializationError`, and "null"
             makes the field null. "column" makes the field null, and adds columns such as `value_error` and `value_raw`.

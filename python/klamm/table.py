@@ -85,8 +85,8 @@ def read_table(
         value_message: Name of the Protobuf message type, such as "shop.Order". By default, the first record decides.
         key_message: Name of the Protobuf message type of the keys.
         value_fields: Names of the fields of the value to decode. The default is all fields.
-        recursion_depth: How often a Protobuf message type that contains itself becomes columns inside itself. Messages
-            inside these stay bytes.
+        recursion_depth: How often an Avro record or Protobuf message type that contains itself becomes columns inside
+            itself. Records inside these become JSON text, and messages stay bytes.
         flatten: Whether each field of a struct becomes a column of its own.
         on_error: What to do if klamm cannot decode a key or value. "raise" raises a `DeserializationError`, and "null"
             makes the field null. "column" makes the field null, and adds columns such as `value_error` and `value_raw`.

@@ -1,6 +1,7 @@
 //! [`ColumnDecoder`]: decodes the keys or values of records into one Arrow column.
 
 use super::arrow::{import_array, import_field, rows_of};
+use super::avro::AvroReader;
 use super::error::{argument, exception};
 use super::records::Records;
 use crate::registry::{Decoded, Decoder, Framing, Plan, encode, unknown};
@@ -27,9 +28,14 @@ impl ColumnDecoder {
         Ok(Self { framing, decoder: RwLock::new(decoder) })
     }
 
-    /// Sets the plan for a framing.
-    fn add(&self, py: Python<'_>, prefix: &[u8], plan: &str) -> PyResult<()> {
-        let plan = Plan::parse(plan).ok_or_else(|| argument(py, "the plan of a schema cannot be read", None))?;
+    /// Sets the plan for a framing: an `AvroReader`, or the text of a plan.
+    fn add(&self, py: Python<'_>, prefix: &[u8], plan: &Bound<'_, PyAny>) -> PyResult<()> {
+        let plan = match plan.cast::<AvroReader>() {
+            Ok(reader) => Plan::Avro(reader.get().plan()),
+            Err(_) => {
+                Plan::parse(plan.extract()?).ok_or_else(|| argument(py, "the plan of a schema cannot be read", None))?
+            }
+        };
         self.decoder.write().unwrap_or_else(PoisonError::into_inner).add(prefix, plan);
         Ok(())
     }

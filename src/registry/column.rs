@@ -26,7 +26,7 @@ pub struct Column {
     pub(super) field: FieldRef,
     pub(super) data: Data,
     pub(super) nulls: NullBufferBuilder,
-    /// Whether the values are JSON text of any type. The field of a JSON column has the metadata `klamm.json`.
+    /// Whether the values are JSON text of any type. The field of such a column has the metadata `klamm.json`.
     pub(super) is_json: bool,
     /// Memory of one value in bytes, without the items of lists and without strings.
     width: usize,
@@ -200,13 +200,22 @@ impl Column {
 
     #[cold]
     fn double(&mut self) -> Result<()> {
-        let more = self.len().saturating_mul(self.width);
-        let room = self.room.load(Ordering::Relaxed).checked_sub(more);
-        let room = room.ok_or_else(|| {
+        self.take_room(self.len().saturating_mul(self.width))?;
+        self.reserve(self.len()).map_err(|_| no_memory())
+    }
+
+    /// Returns the memory in bytes that the current record can still add.
+    pub(super) fn room(&self) -> usize {
+        self.room.load(Ordering::Relaxed)
+    }
+
+    /// Takes memory from the room of the current record. Fails if the record needs too much memory.
+    pub(super) fn take_room(&self, more: usize) -> Result<()> {
+        let room = self.room().checked_sub(more).ok_or_else(|| {
             Fault::too_large(format!("the columns of the record need more than {} MiB", LARGEST_RECORD >> 20))
         })?;
         self.room.store(room, Ordering::Relaxed);
-        self.reserve(self.len()).map_err(|_| no_memory())
+        Ok(())
     }
 
     fn reserve(&mut self, more: usize) -> std::result::Result<(), TryReserveError> {

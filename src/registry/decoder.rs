@@ -1,25 +1,27 @@
 //! Decodes the keys or values of records into one column. The decoder needs a decoding plan for each schema. The Python
-//! code compiles the plans from the schemas.
+//! code compiles the plans for JSON and Protobuf from the schemas, and `typed` resolves Avro schemas.
 //!
 //! `unknown` returns the framings that have no plan yet. The caller adds a plan for each unknown framing before it
 //! decodes the records.
 
-use super::avro;
 use super::column::Column;
 use super::frame::{Framed, Framing, Framings};
 use super::json;
 use super::protobuf;
 use crate::arrow::Rows;
+use crate::typed::decode::avro;
 use crate::typed::fault::{Fault, Result};
+use crate::typed::resolve;
 use arrow_array::ArrayRef;
 use arrow_schema::FieldRef;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// The plan for decoding the payloads of one schema.
 pub enum Plan {
     /// Avro's binary encoding.
-    Avro(avro::Op),
+    Avro(Arc<resolve::Plan>),
     /// JSON text, with the unit of numbers for columns of times, in nanoseconds.
     Json(Option<i64>),
     /// Protobuf's wire format.
@@ -33,7 +35,6 @@ impl Plan {
     pub fn parse(text: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(text).ok()?;
         Some(match value.get(0)?.as_str()? {
-            "avro" => Self::Avro(avro::Op::parse(value.get(1)?)?),
             "json" => Self::Json(value.get(1).and_then(Value::as_i64)),
             "protobuf" => Self::Protobuf(protobuf::Message::parse(value.get(1)?)?),
             "fail" => Self::Fail(value.get(1)?.as_str()?.to_owned()),
@@ -44,7 +45,7 @@ impl Plan {
     /// Decodes a payload and appends it to a column.
     pub fn decode(&self, payload: &[u8], column: &mut Column) -> Result<()> {
         match self {
-            Self::Avro(op) => avro::decode(op, payload, column),
+            Self::Avro(plan) => avro::decode(plan, payload, column),
             Self::Json(time_unit) => json::decode(payload, column, *time_unit),
             Self::Protobuf(message) => protobuf::decode(message, payload, column),
             Self::Fail(why) => Err(Fault::new(why.as_str())),

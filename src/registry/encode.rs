@@ -310,12 +310,12 @@ fn json(node: &Node<'_>, row: usize, out: &mut Vec<u8>) -> Result<()> {
         Values::Null => out.extend_from_slice(b"null"),
         Values::Bool(array) => out.extend_from_slice(if array.value(row) { b"true" } else { b"false" }),
         Values::I32(values) => match node.op {
-            Op::Date => put_date(&super::text::show_date(i64::from(value(values, row))), out)?,
+            Op::Date => put_date(&crate::typed::text::show_date(i64::from(value(values, row))), out)?,
             _ => put_number(value(values, row), out),
         },
         Values::I64(values) => match node.op {
             Op::Time(unit, has_zone) => {
-                put_date(&super::text::show_timestamp(value(values, row), unit, has_zone), out)?
+                put_date(&crate::typed::text::show_timestamp(value(values, row), unit, has_zone), out)?
             }
             _ => put_number(value(values, row), out),
         },

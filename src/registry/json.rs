@@ -5,8 +5,8 @@
 //! decimal columns and for columns of times are never converted to floating point.
 
 use super::column::{Column, Data, nanoseconds_per_unit, power_of_ten};
-use super::text;
 use crate::typed::fault::{Fault, Result};
+use crate::typed::text;
 use arrow_buffer::i256;
 use arrow_schema::DataType;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};

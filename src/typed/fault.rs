@@ -7,6 +7,8 @@ use std::fmt::{self, Write as _};
 enum Part {
     Field(String),
     Index(usize),
+    /// All items of an array, or all values of a map.
+    Items,
     Key(String),
 }
 
@@ -43,6 +45,12 @@ impl Fault {
     }
 
     #[cold]
+    pub(crate) fn in_items(mut self: Box<Self>) -> Box<Self> {
+        self.parts.push(Part::Items);
+        self
+    }
+
+    #[cold]
     pub(crate) fn at_index(mut self: Box<Self>, index: usize) -> Box<Self> {
         self.parts.push(Part::Index(index));
         self
@@ -63,6 +71,7 @@ impl Fault {
                 Part::Field(name) if path.is_empty() => path.push_str(name),
                 // Writing to a String cannot fail.
                 Part::Field(name) => _ = write!(path, ".{name}"),
+                Part::Items => path.push_str("[]"),
                 Part::Index(index) => _ = write!(path, "[{index}]"),
                 Part::Key(key) => _ = write!(path, "[{key:?}]"),
             }

@@ -10,4 +10,5 @@ pub mod encode;
 pub mod fault;
 pub mod resolve;
 pub mod schema;
-mod varint;
+pub(crate) mod text;
+pub(crate) mod varint;

@@ -246,17 +246,19 @@ impl Plan {
     /// without the failing branches of unions, because these fail only for the values that use them.
     fn find(&self, is_all: bool, test: impl Fn(&Op) -> Option<(Box<Fault>, Option<NameId>)>) -> Vec<Fault> {
         let mut found = Vec::new();
-        // For each operation, the operation that led to it and the field.
-        let mut origins: HashMap<OpId, Option<(OpId, Option<NameId>)>> = HashMap::from([(self.root, None)]);
+        // For each operation, the operation that led to it.
+        let mut origins: HashMap<OpId, Option<(OpId, Way)>> = HashMap::from([(self.root, None)]);
         let mut open = std::collections::VecDeque::from([self.root]);
         while let Some(id) = open.pop_front() {
             if let Some((mut fault, field)) = test(self.op(id)) {
                 fault = field.map_or(fault.clone(), |name| fault.in_field(self.name(name)));
                 let mut at = id;
-                while let Some(Some((outer, field))) = origins.get(&at) {
-                    if let Some(name) = field {
-                        fault = fault.in_field(self.name(*name));
-                    }
+                while let Some(Some((outer, way))) = origins.get(&at) {
+                    fault = match way {
+                        Way::Branch => fault,
+                        Way::Items => fault.in_items(),
+                        Way::Field(name) => fault.in_field(self.name(*name)),
+                    };
                     at = *outer;
                 }
                 found.push(*fault);
@@ -264,23 +266,23 @@ impl Plan {
                     break;
                 }
             }
-            let mut reach = |inner: OpId, field: Option<NameId>| {
+            let mut reach = |inner: OpId, way: Way| {
                 origins.entry(inner).or_insert_with(|| {
                     open.push_back(inner);
-                    Some((id, field))
+                    Some((id, way))
                 });
             };
             match self.op(id) {
-                Op::Array(item, _) | Op::Map(item, _) => reach(*item, None),
-                Op::Branch(branch) => reach(branch.op, None),
+                Op::Array(item, _) | Op::Map(item, _) => reach(*item, Way::Items),
+                Op::Branch(branch) => reach(branch.op, Way::Branch),
                 Op::Union(branches) => {
                     let usable = |branch: &&OpId| is_all || !matches!(self.op(**branch), Op::Fail(_));
-                    branches.iter().filter(usable).for_each(|branch| reach(*branch, None));
+                    branches.iter().filter(usable).for_each(|branch| reach(*branch, Way::Branch));
                 }
                 Op::Record(steps) => {
                     for step in steps {
                         if let Step::Read(_, name, op) = step {
-                            reach(*op, Some(*name));
+                            reach(*op, Way::Field(*name));
                         }
                     }
                 }
@@ -289,6 +291,13 @@ impl Plan {
         }
         found
     }
+}
+
+/// How an operation leads to another one.
+enum Way {
+    Branch,
+    Field(NameId),
+    Items,
 }
 
 /// Returns the error for a field that only the reader has.

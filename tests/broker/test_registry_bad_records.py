@@ -187,16 +187,10 @@ def test_a_schema_of_a_writer_that_does_not_parse(dev_pair, topic, kind):
         assert [(type(cause), cause.schema_id) for cause in causes] == [(SchemaError, broken_id)] * 3
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("avro", '{"type": "record", "name": "Order", "fields": [{"name": "next", "type": ["null", "Order"]}]}'),
-        ("json", '{"title": "Order", "type": "object", "properties": {"next": {"$ref": "#"}}}'),
-    ],
-)
-def test_a_recursive_schema_is_refused_by_columns_and_read_by_deserializers(dev_pair, topic, kind, text):
-    servers = dev_pair[0].bootstrap_servers
-    payload = {"avro": b"\x02\x00", "json": b'{"next": {}}'}[kind]
+def test_a_recursive_schema_is_refused_by_columns_and_read_by_deserializers(dev_pair, topic):
+    servers, kind = dev_pair[0].bootstrap_servers, "json"
+    text = '{"title": "Order", "type": "object", "properties": {"next": {"$ref": "#"}}}'
+    payload = b'{"next": {}}'
     with SchemaRegistry(dev_pair[1].url) as registry:
         schema_id = registry.register(f"{topic}-value", Schema(text, SCHEMAS[kind].type)).id
         with klamm.Producer(servers) as producer:

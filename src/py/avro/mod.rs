@@ -13,6 +13,7 @@ use crate::typed::schema::avro::{Kind, Logical, Schema};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A parsed Avro schema.
@@ -64,6 +65,13 @@ impl AvroSchema {
         }
     }
 
+    /// Returns the schema with only some fields of its record, or None if it is neither a record nor a union of null and a
+    /// record.
+    fn chosen(&self, names: HashSet<String>) -> Option<Self> {
+        let schema = self.schema.chosen(|name| names.contains(name))?;
+        Some(Self { schema: Arc::new(schema), is_alone: false })
+    }
+
     /// Returns why this schema cannot read all values of a writer's schema.
     fn incompatibilities(&self, py: Python<'_>, writer: &Self) -> PyResult<Vec<String>> {
         let found = py.detach(|| Plan::incompatibilities(&writer.schema, &self.schema));
@@ -113,6 +121,7 @@ impl AvroSchema {
                     entry.set_item("name", &*field.name)?;
                     entry.set_item("type", field.node.index())?;
                     entry.set_item("has_default", field.default.is_some())?;
+                    entry.set_item("default", field.default.as_deref().map(|default| PyBytes::new(py, default)))?;
                     list.append(entry)?;
                 }
                 object.set_item("fields", list)?;

@@ -10,11 +10,12 @@ use crate::typed::schema::avro::Unit;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyList, PyString};
+use std::sync::Arc;
 
 /// Decodes values of a writer's schema, resolved to a reader's schema.
 #[pyclass(frozen, module = "klamm._klamm")]
 pub(crate) struct AvroReader {
-    plan: Plan,
+    plan: Arc<Plan>,
     /// The names of the plan, as interned strings.
     names: Vec<Py<PyString>>,
     /// Makes the value of a record in a union, from the record's full name and its dict.
@@ -48,7 +49,13 @@ impl AvroReader {
             return Err(schema_error(py, &fault, Some(hint)));
         }
         let names = plan.names().iter().map(|name| PyString::intern(py, name).unbind()).collect();
-        Ok(Self { plan, names, named, is_always_named, has_positions })
+        Ok(Self { plan: Arc::new(plan), names, named, is_always_named, has_positions })
+    }
+
+    /// The path of the first field of the writer that the reader does not have, or None.
+    #[getter]
+    fn skipped(&self) -> Option<String> {
+        self.plan.skipped()
     }
 
     /// Decodes the value that starts at a position.
@@ -62,6 +69,13 @@ impl AvroReader {
             fault.message = format!("the value does not fit its schema: {}", fault.message);
             schema_error(py, &fault, None)
         })
+    }
+}
+
+impl AvroReader {
+    /// Returns the plan.
+    pub(crate) fn plan(&self) -> Arc<Plan> {
+        self.plan.clone()
     }
 }
 

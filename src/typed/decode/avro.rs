@@ -4,14 +4,17 @@
 //! depth of a value and the work for values that have no bytes.
 
 use super::Sink;
+use super::json_text::JsonText;
 use crate::typed::fault::{Fault, Result};
 use crate::typed::resolve::{Number, Op, OpId, Plan, Scale, Step, missing};
 use crate::typed::schema::avro::{Id, Kind, Schema};
+use crate::typed::text::uuid;
 
 /// Decodes one value, which must fill all bytes.
 pub fn decode<S: Sink>(plan: &Plan, data: &[u8], sink: &mut S) -> Result<S::Value> {
-    let mut work = WORK.saturating_add(data.len().saturating_mul(WORK_PER_BYTE));
-    let mut input = Input { data, work: &mut work };
+    let work = WORK.saturating_add(data.len().saturating_mul(WORK_PER_BYTE));
+    let mut left = Left { work, empty_items: S::EMPTY_ITEMS.saturating_add(data.len()) };
+    let mut input = Input { data, left: &mut left };
     let value = read(plan, plan.root(), &mut input, sink, 0)?;
     match input.data.len() {
         0 => Ok(value),
@@ -19,10 +22,17 @@ pub fn decode<S: Sink>(plan: &Plan, data: &[u8], sink: &mut S) -> Result<S::Valu
     }
 }
 
-struct Input<'a, 'w> {
+struct Input<'a, 'l> {
     data: &'a [u8],
-    /// How much work for values without bytes is left: for items without bytes, and for defaults.
-    work: &'w mut usize,
+    left: &'l mut Left,
+}
+
+/// What a value may still have without bytes.
+struct Left {
+    /// Work for items without bytes, and for defaults.
+    work: usize,
+    /// Items without bytes.
+    empty_items: usize,
 }
 
 impl<'a> Input<'a, '_> {
@@ -120,12 +130,14 @@ impl<'a> Input<'a, '_> {
             }
         }
         let count = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
-        let work = if least == 0 { count.saturating_mul(WORK_PER_ITEM) } else { 0 };
-        if work > *self.work || count.saturating_mul(least) > self.data.len() {
+        let empty = if least == 0 { count } else { 0 };
+        let work = empty.saturating_mul(WORK_PER_ITEM);
+        if work > self.left.work || empty > self.left.empty_items || count.saturating_mul(least) > self.data.len() {
             let remaining = self.data.len();
             return Err(Fault::new(format!("a block says that it has {count} items, and {remaining} bytes remain")));
         }
-        *self.work -= work;
+        self.left.work -= work;
+        self.left.empty_items -= empty;
         Ok(count)
     }
 }
@@ -184,7 +196,7 @@ fn read<S: Sink>(plan: &Plan, id: OpId, input: &mut Input<'_, '_>, sink: &mut S,
             sink.decimal(digits, *precision, i32::try_from(*scale).unwrap_or(i32::MAX))
         }
         Op::BigDecimal => {
-            let mut inner = Input { data: input.bytes()?, work: input.work };
+            let mut inner = Input { data: input.bytes()?, left: input.left };
             let digits = trimmed(inner.bytes()?);
             let scale = inner.int()?;
             if !inner.data.is_empty() || digits.len() > LONGEST_DECIMAL || scale.unsigned_abs() > LARGEST_SCALE {
@@ -247,6 +259,9 @@ fn read<S: Sink>(plan: &Plan, id: OpId, input: &mut Input<'_, '_>, sink: &mut S,
             }
         }
         Op::Record(steps) => {
+            if let Some(limit) = sink.text_limit() {
+                return read_text(plan, id, input, sink, depth, limit);
+            }
             check_depth(depth)?;
             let mut record = sink.record()?;
             for step in steps {
@@ -258,9 +273,9 @@ fn read<S: Sink>(plan: &Plan, id: OpId, input: &mut Input<'_, '_>, sink: &mut S,
                         skip(&plan.writer, *node, input, depth + 1).map_err(|fault| fault.in_field(plan.name(*name)))?
                     }
                     Step::Fill(at, name, op, bytes) => {
-                        let left = input.work.checked_sub(bytes.len());
-                        *input.work = left.ok_or_else(|| Fault::new("the defaults of the value are too large"))?;
-                        let mut input = Input { data: bytes, work: input.work };
+                        let left = input.left.work.checked_sub(bytes.len());
+                        input.left.work = left.ok_or_else(|| Fault::new("the defaults of the value are too large"))?;
+                        let mut input = Input { data: bytes, left: input.left };
                         sink.field(&mut record, *at, *name, |sink| read(plan, *op, &mut input, sink, depth + 1))
                             .map_err(|fault| fault.in_field(plan.name(*name)))?;
                     }
@@ -270,12 +285,31 @@ fn read<S: Sink>(plan: &Plan, id: OpId, input: &mut Input<'_, '_>, sink: &mut S,
             sink.end_record(record)
         }
         Op::Union(branches) => {
-            let branch = branches.get(input.index(branches.len(), "union", "branch")?).ok_or_else(too_short)?;
-            read(plan, *branch, input, sink, depth)
+            let id = *branches.get(input.index(branches.len(), "union", "branch")?).ok_or_else(too_short)?;
+            match plan.op(id) {
+                // Most unions: this saves a call.
+                Op::Branch(branch) => sink.branch(branch, |sink| read(plan, branch.op, input, sink, depth)),
+                _ => read(plan, id, input, sink, depth),
+            }
         }
         Op::Branch(branch) => sink.branch(branch, |sink| read(plan, branch.op, input, sink, depth)),
         Op::Fail(why) => Err(Fault::new(&**why)),
     }
+}
+
+/// Reads a record, and delivers it as JSON text.
+#[inline(never)]
+fn read_text<S: Sink>(
+    plan: &Plan,
+    id: OpId,
+    input: &mut Input<'_, '_>,
+    sink: &mut S,
+    depth: usize,
+    limit: usize,
+) -> Result<S::Value> {
+    let mut json = JsonText::new(plan.names(), limit);
+    read(plan, id, input, &mut json, depth)?;
+    sink.json(&json.text)
 }
 
 /// Skips a value that the reader does not have, with the same checks as for other values.
@@ -368,22 +402,6 @@ fn digits_fit(bytes: &[u8], precision: u32) -> bool {
     }
     // A number of n bytes has at least 256^(n-1)/2 as its size. The sink compares the digits of numbers near the limit.
     (bytes.len() - 1) * 8 - 1 <= precision as usize * 33_220 / 10_000
-}
-
-/// Parses a UUID: 32 hexadecimal digits, with hyphens, braces or a prefix as in RFC 9562 and Python.
-pub fn uuid(text: &str) -> Option<u128> {
-    let text = text.strip_prefix("urn:").unwrap_or(text);
-    let text = text.strip_prefix("uuid:").unwrap_or(text).trim_matches(['{', '}']);
-    let mut value = 0u128;
-    let mut digits = 0;
-    for c in text.chars().filter(|c| *c != '-') {
-        value = (value << 4) | u128::from(c.to_digit(16)?);
-        digits += 1;
-        if digits > 32 {
-            return None;
-        }
-    }
-    (digits == 32).then_some(value)
 }
 
 /// Maximum depth of a value.

@@ -1,6 +1,7 @@
 //! Decoders of values, one for each format, and the trait that receives the values.
 
 pub mod avro;
+mod json_text;
 
 use super::fault::Result;
 use super::resolve::{Branch, NameId};
@@ -17,6 +18,19 @@ pub trait Sink: Sized {
     /// A record that is not complete.
     type Record;
 
+    /// How many items without bytes, such as nulls, a value can have in addition to one for each of its bytes.
+    const EMPTY_ITEMS: usize = usize::MAX;
+
+    /// Returns the maximum length of the next value in bytes, if the next value is a record and the sink takes JSON text
+    /// instead of its fields. Otherwise returns `None`.
+    #[inline]
+    fn text_limit(&self) -> Option<usize> {
+        None
+    }
+    /// Receives a record as JSON text in UTF-8.
+    fn json(&mut self, text: &[u8]) -> Result<Self::Value> {
+        self.bytes(text)
+    }
     /// Receives a null.
     fn null(&mut self) -> Result<Self::Value>;
     /// Receives a boolean.

@@ -5,9 +5,9 @@
 //! the value, first those that keep all of it.
 
 use super::{Source, Value};
-use crate::typed::decode::avro::uuid;
 use crate::typed::fault::{Fault, Result};
 use crate::typed::schema::avro::{Id, Kind, Logical, Node, Schema, Unit};
+use crate::typed::text::{show_uuid, uuid};
 use crate::typed::varint::put_long;
 
 /// Appends the encoded value. With `is_strict`, fields that the schema does not have are an error.
@@ -84,7 +84,7 @@ impl Encoder<'_> {
                 self.put_block(text.as_bytes());
             }
             (Kind::String, Value::Uuid(value)) if node.logical.is_some() => {
-                self.put_block(uuid_text(value).as_bytes());
+                self.put_block(&show_uuid(value));
             }
             (Kind::Enum { symbols, name, .. }, Value::Text(text)) => {
                 let at = symbols.iter().position(|symbol| **symbol == *text);
@@ -348,12 +348,6 @@ fn padded(bytes: Vec<u8>, size: Option<usize>) -> Vec<u8> {
     let mut wide = vec![filler; missing];
     wide.extend(bytes);
     wide
-}
-
-fn uuid_text(value: u128) -> String {
-    let text = format!("{value:032x}");
-    let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
-    format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
 }
 
 /// Returns the error for a value of another type than its schema.

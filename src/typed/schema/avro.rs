@@ -22,7 +22,7 @@ impl Id {
 }
 
 /// A type of a schema.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Node {
     pub kind: Kind,
     pub logical: Option<Logical>,
@@ -30,7 +30,7 @@ pub struct Node {
     pub least: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Kind {
     Null,
     Boolean,
@@ -63,7 +63,7 @@ impl Name {
 }
 
 /// A field of a record.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Field {
     pub name: Arc<str>,
     pub aliases: Vec<Arc<str>>,
@@ -155,6 +155,32 @@ impl Schema {
     /// Returns the name of a type: the full name of a named type, or the name of its kind.
     pub fn name(&self, id: Id) -> &str {
         self.node(id).kind.name()
+    }
+
+    /// Returns the schema without some fields of its record, for readers that do not need them. The record keeps all fields
+    /// where other types refer to it. Returns `None` if the schema is neither a record nor a union of null and a record.
+    pub fn chosen(&self, is_kept: impl Fn(&str) -> bool) -> Option<Self> {
+        let mut nodes = self.nodes.clone();
+        let mut add = |kind| {
+            nodes.push(Node { kind, logical: None, least: 0 });
+            u32::try_from(nodes.len() - 1).ok().map(Id)
+        };
+        let mut record = |id: Id| {
+            let Kind::Record { name, fields, .. } = &self.node(id).kind else { return None };
+            let fields: Vec<Field> = fields.iter().filter(|field| is_kept(&field.name)).cloned().collect();
+            let by_name = fields.iter().enumerate().map(|(at, field)| (field.name.clone(), at)).collect();
+            add(Kind::Record { name: name.clone(), fields, by_name })
+        };
+        let root = match &self.node(self.root).kind {
+            Kind::Union { branches, by_name, null: Some(null) } if branches.len() == 2 => {
+                let mut branches = branches.clone();
+                let other = branches.get_mut(1 - null)?;
+                *other = record(*other)?;
+                add(Kind::Union { branches, by_name: by_name.clone(), null: Some(*null) })?
+            }
+            _ => record(self.root)?,
+        };
+        Some(Self { nodes, root })
     }
 
     /// Returns the Parsing Canonical Form: the schema without whatever does not change the encoding.

@@ -1,7 +1,7 @@
 """Decodes keys and values into typed Arrow columns, with schemas from a registry.
 
-The Rust core decodes whole batches (`src/registry`). This package looks up the schemas that a batch needs, and compiles a plan for
-each schema. A plan tells the core how to decode values. The package combines the decoded columns into a batch. The
+The Rust core decodes whole batches (`src/registry`). This package looks up the schemas that a batch needs, and makes a plan for each
+schema. A plan tells the core how to decode values. The package combines the decoded columns into a batch. The
 module `column` does this for one column. The modules `avro`, `protobuf` and `json_types` contain the code for each
 format.
 """

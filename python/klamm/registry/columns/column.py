@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from klamm._klamm import ColumnDecoder, framings
+from klamm._klamm import AvroReader, ColumnDecoder, framings
 from klamm.arguments import list_of_str
 from klamm.errors import ConfigError, DeserializationError
 from klamm.registry.columns import ddl, json_types, new_fields, projection
@@ -103,7 +103,7 @@ class Column:
             raise ConfigError(f"{name}_schema='infer' is only for JSON", hint="use 'latest'")
 
     def set_message(self, name: Any, recursion_depth: int) -> None:
-        """Set the name of the Protobuf message type, and how often a type may contain itself.
+        """Set the name of the Protobuf message type, and how often a type of Avro or Protobuf may contain itself.
 
         By default, the first record decides on the message type.
         """
@@ -144,7 +144,7 @@ class Column:
                 if stops and is_only:
                     return
             else:
-                self._decoder.add(prefix, json.dumps(plan))
+                self._decoder.add(prefix, plan if isinstance(plan, AvroReader) else json.dumps(plan))
 
     def _check_contexts(self, records: Records[Any, Any]) -> None:
         """Remember a subject for lookups by schema ID. All topics must have their subjects in the same context."""
@@ -288,18 +288,11 @@ class Column:
             context = context_of(lookup_subject(self._strategy, topic, self.name) if topic else None)
             references = await self._registry._resolve(schema, context)  # noqa: SLF001
         self._reader_schema = schema
-        if self._chosen is None or self._kind != "avro":
-            return self._projected(*await self._reader_of(schema, references, prefix))
-        if self._refuses_new_fields:
-            _, self._complete = await self._reader_of(schema, references, prefix)
-        from klamm.registry.avro import parse
-
-        parse(schema, references)  # the projection expects a valid schema of limited depth
-        return await self._reader_of(projection.of_avro(schema, *self._chosen), references, prefix)
+        return self._projected(*await self._reader_of(schema, references, prefix))
 
     def _projected(self, field: pa.Field, parsed: Any) -> tuple[pa.Field, Any]:
-        """Leave out the fields that the program did not choose."""
-        if self._chosen is None:
+        """Leave out the fields that the program did not choose, which a schema of Avro does not have."""
+        if self._chosen is None or self._kind == "avro":
             return field, parsed
         if not pa.types.is_struct(field.type):
             raise ConfigError(f"only the fields of a struct can be chosen, not of {field.type}", hint="leave it out")
@@ -341,8 +334,13 @@ class Column:
         self, schema: Schema, references: Mapping[str, Schema], prefix: bytes | None
     ) -> tuple[pa.Field, Any]:
         if self._kind == "avro":
-            parsed = _avro(schema, references)
-            return pa.field(self.name, parsed.arrow_type()), parsed
+            from klamm.registry.avro import parse
+            from klamm.registry.columns.avro import Avro
+
+            parsed = parse(schema, references)
+            if self._chosen is not None:
+                self._complete, parsed = parsed, projection.of_avro(parsed, *self._chosen)
+            return Avro(parsed, self._recursion_depth).field(self.name), parsed
         if self._kind == "json":
             texts = {name: reference.text for name, reference in references.items()}
             return json_types.arrow_field(schema.text, texts, self.name), None
@@ -407,7 +405,7 @@ class Column:
         assert self._registry is not None  # noqa: S101 - only framed columns have registered schemas
         return await self._registry._resolve(registered.schema, registered.context)  # noqa: SLF001
 
-    async def _plan(self, prefix: bytes) -> list[Any]:
+    async def _plan(self, prefix: bytes) -> list[Any] | AvroReader:
         """Look up the schema that a record's framing names, and create the plan for this schema."""
         registered = await self._registered(prefix)
         self._check_migration(registered)
@@ -439,7 +437,9 @@ class Column:
             for schema in (registered.schema, reader):
                 check_rules(self._registry, schema, "migrate", registered.id)
 
-    async def _plan_and_new_field(self, registered: RegisteredSchema, prefix: bytes) -> tuple[list[Any], str | None]:
+    async def _plan_and_new_field(
+        self, registered: RegisteredSchema, prefix: bytes
+    ) -> tuple[list[Any] | AvroReader, str | None]:
         """Return the plan for a writer's schema, and the first field that only the writer has."""
         if self._kind == "json":
             if not self._refuses_new_fields:
@@ -457,12 +457,14 @@ class Column:
             return ["protobuf", plan], new_fields.of_protobuf(
                 message, plan if self._complete is None else self._complete[1]
             )
-        from klamm.registry.columns import avro
+        from klamm.registry.avro import parse
 
-        writer = _avro(registered.schema, await self._references(registered))
-        plan = avro.plan(writer, self._reader)
-        complete = plan if self._complete is None else avro.plan(writer, self._complete)
-        return ["avro", plan], new_fields.of_avro(complete)
+        writer = parse(registered.schema, await self._references(registered))
+        reader = AvroReader(writer, self._reader)
+        if not self._refuses_new_fields:
+            return reader, None
+        complete = reader if self._complete is None else AvroReader(writer, self._complete)
+        return reader, complete.skipped
 
     async def _is_older(self, registered: RegisteredSchema) -> bool:
         """Return whether a schema is an older version of the reader's schema.
@@ -492,12 +494,6 @@ def record_name(schema: Schema, references: Mapping[str, Schema]) -> str | None:
 def _is_ddl(schema: str) -> bool:
     """Return whether a schema is not a JSON Schema, which is an object or a boolean."""
     return schema not in ("latest", "infer", "true", "false") and not schema.lstrip().startswith("{")
-
-
-def _avro(schema: Schema, references: Mapping[str, Schema]) -> Any:
-    from klamm.registry.columns.avro import Avro
-
-    return Avro(schema, references)
 
 
 def _in_microseconds(field: pa.Field) -> pa.Field:

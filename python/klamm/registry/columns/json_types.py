@@ -22,7 +22,7 @@ _MAX_DEPTH = 60
 _MAX_FIELDS = 10_000
 """A schema of a few lines can describe millions of fields, if it refers to one definition many times."""
 _MAX_SAFE = 1 << 63
-_TEXT = {b"klamm.json": b"text"}
+TEXT = {b"klamm.json": b"text"}
 _FORMATS = {"date-time": pa.timestamp("us", "UTC"), "date": pa.date32()}
 _SIMPLE = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(), "null": pa.null()}
 
@@ -58,7 +58,7 @@ class _Types:
         if len(outer) > _MAX_DEPTH:
             raise SchemaError("the schema is nested too deep for columns", path=path.removeprefix("."))
         kind = self._type(schema, resolver, path, outer)
-        return pa.field(name, pa.string(), metadata=_TEXT) if kind is None else pa.field(name, kind)
+        return pa.field(name, pa.string(), metadata=TEXT) if kind is None else pa.field(name, kind)
 
     def _resolved(
         self, schema: Any, resolver: Any, path: str, outer: tuple[Any, ...]
@@ -192,7 +192,7 @@ def _merged(one: Any, other: Any) -> Any:
 
 def _field_of(name: str, shape: Any) -> pa.Field:
     if shape in ("text", {}):
-        return pa.field(name, pa.string(), metadata=_TEXT)
+        return pa.field(name, pa.string(), metadata=TEXT)
     if isinstance(shape, dict):
         return pa.field(name, pa.struct([_field_of(key, inner) for key, inner in shape.items()]))
     if isinstance(shape, tuple):

@@ -2,7 +2,7 @@
 
 Each function returns the path of the first field of the writer's schema that the column does not have, or None. The
 functions compare nested fields only if the writer and the column have the same type. If the types of a field differ,
-the functions ignore the field, because decoding its value raises an error.
+the functions ignore the field, because decoding its value raises an error. For Avro, the core finds these fields.
 """
 
 from __future__ import annotations
@@ -13,26 +13,6 @@ import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-def of_avro(plan: list[Any], path: str = "") -> str | None:
-    """Return the path of the first field that a decoding plan skips.
-
-    Args:
-        plan: The result of `klamm.registry.columns.avro.plan`.
-        path: Path of the value.
-    """
-    kind = plan[0]
-    if kind == "record":
-        for step in plan[1]:
-            if step[0] == "skip":
-                return joined(path, step[1])
-        return _first(of_avro(step[3], joined(path, step[2])) for step in plan[1] if step[0] == "read")
-    if kind in ("array", "map"):
-        return of_avro(plan[1], f"{path}[]")
-    if kind == "union":
-        return _first(of_avro(branch, path) for branch in plan[1])
-    return of_avro(plan[2], path) if kind == "member" else None
 
 
 def of_protobuf(message: Any, plan: list[Any], path: str = "") -> str | None:

@@ -16,7 +16,7 @@ from klamm._klamm import encode_column
 from klamm.arguments import list_of_str
 from klamm.errors import ArgumentError, ConfigError
 from klamm.registry.client import AsyncSchemaRegistry, SchemaRegistry
-from klamm.registry.columns.avro import Avro, check_depth, encoded, kind_of, logical_of
+from klamm.registry.columns.avro import Avro, check_depth, kind_of, leaf_type, logical_of
 from klamm.registry.columns.column import FORMATS, UNITS, checked_message, record_name
 from klamm.registry.columns.derive import derived, is_text
 from klamm.registry.columns.layout import IS_NULL, layout
@@ -316,9 +316,11 @@ def _planned(
 ) -> tuple[list[pa.DataType], list[Any]]:
     """Return the types for the first and the second cast of a column, and the plan for encoding the column."""
     if kind == "avro":
-        avro = Avro(schema, references)
-        typed, plain, plan = _Avro(avro).node(avro.root, column, "", ())
-        if avro.is_bytes:
+        from klamm.registry.avro import parse
+
+        parsed = parse(schema, references)
+        typed, plain, plan = _Avro(Avro(parsed)).node(parsed.root, column, "", ())
+        if parsed.is_bytes:
             plan[0] = ["rest"]
     elif kind == "json":
         typed, plain, plan = _json(column, "")
@@ -339,15 +341,14 @@ class _Avro:
     def __init__(self, avro: Avro) -> None:
         self._avro = avro
 
-    def node(self, schema: Any, column: pa.DataType, path: str, outer: tuple[str, ...]) -> _Node:  # noqa: C901
-        schema = self._avro.resolved(schema)
-        check_depth(schema, path, outer)
-        kind = kind_of(schema)
+    def node(self, index: int, column: pa.DataType, path: str, outer: tuple[str, ...]) -> _Node:  # noqa: C901
+        schema = self._avro.node(index)
+        check_depth(path, outer)
+        kind, inner = kind_of(schema), (*outer, "")
         if kind == "union":
             return self._union(schema, column, path, outer)
-        if kind in ("record", "error"):
-            return self._record(schema, column, path, (*outer, schema["name"]))
-        inner = (*outer, "")
+        if kind == "record":
+            return self._record(schema, column, path, inner)
         if kind == "array":
             if not _is_list(column):
                 raise unfit(column, "array", path)
@@ -358,43 +359,42 @@ class _Avro:
                 raise unfit(column, "map, which has strings as keys", path)
             typed, plain, plan = self.node(schema["values"], column.item_type, f"{path}[]", inner)
             return pa.map_(pa.string(), typed), pa.map_(pa.string(), plain), [["plain"], [[["plain"]], plan]]
-        target = self._avro._type(schema, path, outer)  # noqa: SLF001
+        target, logical = leaf_type(schema), logical_of(schema)
         if not _fits(column, target):
-            raise unfit(column, logical_of(schema) or kind, path)
+            raise unfit(column, logical or kind, path)
         op: list[Any] = ["plain"]
         if kind == "enum":
             op = ["enum", schema["symbols"]]
-        elif logical_of(schema) == "uuid" and kind == "fixed":
+        elif logical == "uuid" and kind == "fixed":
             op = ["uuid"]
-        elif logical_of(schema) == "decimal" and kind == "fixed":
+        elif logical == "decimal" and kind == "fixed":
             op = ["fixed_decimal", schema["size"]]
         return target, _integer(target), [op]
 
-    def _union(self, branches: list[Any], column: pa.DataType, path: str, outer: tuple[str, ...]) -> _Node:
-        resolved = [self._avro.resolved(branch) for branch in branches]
-        null = next((at for at, branch in enumerate(resolved) if kind_of(branch) == "null"), None)
-        members = [(at, branch) for at, branch in enumerate(resolved) if at != null]
+    def _union(self, branches: list[int], column: pa.DataType, path: str, outer: tuple[str, ...]) -> _Node:
+        members = self._avro.members(branches)
+        null = next((at for at, branch in enumerate(branches) if branch not in members), None)
         if pa.types.is_null(column) and null is not None:
             return pa.null(), pa.null(), [["plain"], [], [null, None]]
-        names = self._avro.member_names([branch for _, branch in members])
+        names = self._avro.member_names(members)
         if len(members) > 1 and pa.types.is_struct(column) and {f.name for f in column} <= set(names):
             typed, plain, parts = [], [], []
             for index, field in enumerate(column):
-                at, branch = members[names.index(field.name)]
+                branch = members[names.index(field.name)]
                 one, two, plan = self.node(branch, field.type, f"{path}.{field.name}", (*outer, ""))
                 typed.append(pa.field(field.name, one))
                 plain.append(pa.field(field.name, two))
-                parts.append([field.name, at, index, [], plan])
+                parts.append([field.name, branches.index(branch), index, [], plan])
             pair = None if null is None else [null, None]
             return pa.struct(typed), pa.struct(plain), [["members"], parts, pair]
         error: SchemaError | None = None
-        for at, branch in members:
+        for branch in members:
             try:
                 one, two, plan = self.node(branch, column, path, outer)
             except SchemaError as failed:
                 error = failed if error is None else error
                 continue
-            return one, two, [*plan, *([[]] if len(plan) == 1 else []), [null, at]]
+            return one, two, [*plan, *([[]] if len(plan) == 1 else []), [null, branches.index(branch)]]
         raise error or unfit(column, "union", path)
 
     def _record(self, schema: Any, column: pa.DataType, path: str, outer: tuple[str, ...]) -> _Node:
@@ -407,13 +407,12 @@ class _Avro:
             inside = f"{path}.{field['name']}"
             at = columns.pop(field["name"], None)
             if at is None:
-                if "default" not in field:
+                if field["default"] is None:
                     raise SchemaError(
                         "the schema has a field without a default, and the column does not have this field",
                         path=inside.removeprefix("."),
                     )
-                fill = list(encoded(self._avro, field["type"], field["default"], inside))
-                parts.append([field["name"], 0, None, fill])
+                parts.append([field["name"], 0, None, list(field["default"])])
                 continue
             one, two, plan = self.node(field["type"], column[at].type, inside, outer)
             typed[at], plain[at] = pa.field(field["name"], one), pa.field(field["name"], two)

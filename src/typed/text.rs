@@ -1,18 +1,18 @@
-//! Parses the text forms that JSON documents use: dates and times (RFC 3339), decimal numbers, and bytes in base64. The
-//! module also writes dates and timestamps as text.
+//! Parses the text forms that JSON documents use: dates and times (RFC 3339), decimal numbers, and bytes in base64. Also
+//! parses UUIDs, and writes dates, times and UUIDs as text.
 
 use arrow_buffer::i256;
 use base64::Engine as _;
 
 /// Decodes base64 of the standard or the URL-safe alphabet, with or without padding.
-pub(super) fn base64(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
     use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
     let bare = text.trim_end_matches('=');
     STANDARD_NO_PAD.decode(bare).or_else(|_| URL_SAFE_NO_PAD.decode(bare)).ok()
 }
 
 /// Returns the digits of a decimal number, and the number of digits after the point.
-pub(super) fn decimal(text: &str) -> Option<(i256, i8)> {
+pub(crate) fn decimal(text: &str) -> Option<(i256, i8)> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
         None => (text, 0),
@@ -32,7 +32,7 @@ pub(super) fn decimal(text: &str) -> Option<(i256, i8)> {
 }
 
 /// Returns the days since 1970 of `YYYY-MM-DD`.
-pub(super) fn date(text: &str) -> Option<i64> {
+pub(crate) fn date(text: &str) -> Option<i64> {
     let bytes = text.as_bytes();
     let (Some(b'-'), Some(b'-'), 10) = (bytes.get(4), bytes.get(7), bytes.len()) else { return None };
     let (year, month, day) = (number(text, 0, 4)?, number(text, 5, 7)?, number(text, 8, 10)?);
@@ -59,7 +59,7 @@ pub(super) fn date(text: &str) -> Option<i64> {
 }
 
 /// Writes the date that is `days` days after 1970-01-01.
-pub(super) fn show_date(days: i64) -> String {
+pub(crate) fn show_date(days: i64) -> String {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -71,28 +71,32 @@ pub(super) fn show_date(days: i64) -> String {
 }
 
 /// Writes a time since 1970 in units of `unit` nanoseconds.
-pub(super) fn show_timestamp(time: i64, unit: i64, has_zone: bool) -> String {
+pub(crate) fn show_timestamp(time: i64, unit: i64, has_zone: bool) -> String {
     let per_day = NANOSECONDS_PER_DAY / unit;
     let (days, rest) = (time.div_euclid(per_day), time.rem_euclid(per_day));
-    let nanoseconds = rest * unit;
+    let zone = if has_zone { "Z" } else { "" };
+    format!("{}T{}{zone}", show_date(days), show_time(rest * unit))
+}
+
+/// Writes a time of day in nanoseconds.
+pub(crate) fn show_time(nanoseconds: i64) -> String {
     let (seconds, fraction) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let fraction = match fraction {
         0 => String::new(),
         fraction => format!(".{fraction:09}").trim_end_matches('0').to_owned(),
     };
-    let zone = if has_zone { "Z" } else { "" };
-    format!("{}T{hours:02}:{minutes:02}:{seconds:02}{fraction}{zone}", show_date(days))
+    format!("{hours:02}:{minutes:02}:{seconds:02}{fraction}")
 }
 
 /// Returns the time of day in units of `unit` nanoseconds.
-pub(super) fn time(text: &str, unit: i64) -> Option<i64> {
+pub(crate) fn time(text: &str, unit: i64) -> Option<i64> {
     let text = text.strip_suffix(['Z', 'z']).unwrap_or(text);
     Some(nanoseconds_of_day(text)? / unit)
 }
 
 /// Returns the time since 1970 in units of `unit` nanoseconds. A time without a zone counts as UTC.
-pub(super) fn timestamp(text: &str, unit: i64) -> Option<i64> {
+pub(crate) fn timestamp(text: &str, unit: i64) -> Option<i64> {
     let days = date(text.get(..10)?)?;
     let Some(rest) = text.get(10..).filter(|rest| !rest.is_empty()) else {
         return days.checked_mul(NANOSECONDS_PER_DAY / unit);
@@ -107,6 +111,33 @@ pub(super) fn timestamp(text: &str, unit: i64) -> Option<i64> {
     };
     let nanoseconds = nanoseconds_of_day(clock)? - offset * 1_000_000_000;
     days.checked_mul(NANOSECONDS_PER_DAY / unit)?.checked_add(nanoseconds.div_euclid(unit))
+}
+
+/// Parses a UUID: 32 hexadecimal digits, with hyphens, braces or a prefix as in RFC 9562 and Python.
+pub(crate) fn uuid(text: &str) -> Option<u128> {
+    let text = text.strip_prefix("urn:").unwrap_or(text);
+    let text = text.strip_prefix("uuid:").unwrap_or(text).trim_matches(['{', '}']);
+    let mut value = 0u128;
+    let mut digits = 0;
+    for c in text.chars().filter(|c| *c != '-') {
+        value = (value << 4) | u128::from(c.to_digit(16)?);
+        digits += 1;
+        if digits > 32 {
+            return None;
+        }
+    }
+    (digits == 32).then_some(value)
+}
+
+/// Returns the text of a UUID: 36 ASCII characters.
+pub(crate) fn show_uuid(value: u128) -> [u8; 36] {
+    let mut text = [b'-'; 36];
+    let digits = text.iter_mut().enumerate().filter(|(at, _)| !matches!(at, 8 | 13 | 18 | 23));
+    for (place, (_, digit)) in digits.enumerate() {
+        let value = (value >> (124 - 4 * place)) as u8 & 15;
+        *digit = value + if value < 10 { b'0' } else { b'a' - 10 };
+    }
+    text
 }
 
 fn offset_seconds(zone: &str) -> Option<i64> {
@@ -187,6 +218,15 @@ mod tests {
             assert_eq!(timestamp(&show_timestamp(micros, 1000, true), 1000), Some(micros));
         }
         assert_eq!(show_timestamp(1500, 1_000_000, false), "1970-01-01T00:00:01.5");
+    }
+
+    #[test]
+    fn written_uuids_are_read_again() {
+        let text = "00010203-0405-0607-0809-0a0bfcfdfeff";
+        let value = uuid(text).expect("a UUID");
+        assert_eq!(show_uuid(value), *text.as_bytes());
+        assert_eq!(uuid(&format!("urn:uuid:{}", text.to_uppercase())), Some(value));
+        assert_eq!(uuid(&text[1..]), None);
     }
 
     #[test]
