@@ -204,7 +204,7 @@ target/docs/.installed: pyproject.toml $(VENV)/.installed
 	@$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m pip install -q --disable-pip-version-check 'pip>=25.1' </dev/null
 	@$(@D)/bin/python -m pip install -q --disable-pip-version-check --group docs 'pyarrow>=18' 'pydantic>=2.10' 'mypy>=2.4,<3' \
-		'pytest>=9,<10' 'pytest-timeout>=2.4,<3' 'httpx2>=2.16' 'protobuf>=5.29' 'fastavro>=1.12' 'jsonschema>=4.23' \
+		'pytest>=9,<10' 'pytest-timeout>=2.4,<3' 'httpx2>=2.16' 'protobuf>=5.29' 'jsonschema>=4.23' \
 		'botocore>=1.31' 'opentelemetry-sdk>=1.30,<2' 'prometheus-client>=0.20,<1' </dev/null
 	@echo '$(abspath python)' >"$$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/klamm.pth"
 	@touch $@
