@@ -5,7 +5,10 @@
 //! (`klamm/registry/columns/writing.py`). This file encodes the column according to the plan. A null in the column
 //! becomes a tombstone.
 
+use crate::typed::decode::avro::big_decimal;
 use crate::typed::fault::{Fault, Result};
+use crate::typed::text::{show_date, show_timestamp, uuid};
+use crate::typed::varint::put_long;
 use arrow_array::builder::BinaryBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -94,7 +97,12 @@ enum Op {
     /// Avro: a decimal number in a fixed number of bytes.
     FixedDecimal(usize),
     Enum(Vec<String>),
-    Uuid,
+    /// Avro: a UUID, and whether the encoder writes its 16 bytes.
+    Uuid(bool),
+    /// Avro: bytes that have a decimal number with its scale.
+    BigDecimal,
+    /// Avro: a time of day below a limit.
+    TimeOfDay(i64),
     /// Avro: a struct with a field for each branch of a union.
     Members,
     /// Protobuf: the type of the field, and whether the encoder also writes the default value.
@@ -157,7 +165,11 @@ impl<'a> Node<'a> {
             }
             _ => return None,
         };
-        let branch = |v: &Value| v.as_i64().map(|index| varint(zigzag(index))).unwrap_or_default();
+        let branch = |v: &Value| {
+            let mut bytes = Vec::new();
+            v.as_i64().inspect(|index| put_long(*index, &mut bytes));
+            bytes
+        };
         let union = plan.get(2).and_then(|pair| Some((branch(pair.get(0)?), branch(pair.get(1)?))));
         Some(Self { nulls: array.nulls(), values, op, union })
     }
@@ -175,7 +187,9 @@ impl Op {
             "rest" => Self::Rest,
             "fixed_decimal" => Self::FixedDecimal(usize::try_from(plan.get(1)?.as_u64()?).ok()?),
             "enum" => Self::Enum(names(plan.get(1)?)?),
-            "uuid" => Self::Uuid,
+            "uuid" => Self::Uuid(plan.get(1)?.as_bool()?),
+            "big_decimal" => Self::BigDecimal,
+            "time_of_day" => Self::TimeOfDay(plan.get(1)?.as_i64()?),
             "members" => Self::Members,
             "field" => Self::Field(plan.get(1)?.as_str()?.to_owned(), plan.get(2)?.as_bool()?),
             "numbers" => {
@@ -209,8 +223,8 @@ fn avro(node: &Node<'_>, row: usize, out: &mut Vec<u8>) -> Result<()> {
     match &node.values {
         Values::Null => {}
         Values::Bool(array) => out.push(u8::from(array.value(row))),
-        Values::I32(values) => put_long(i64::from(value(values, row)), out),
-        Values::I64(values) => put_long(value(values, row), out),
+        Values::I32(values) => put_integer(i64::from(value(values, row)), &node.op, out)?,
+        Values::I64(values) => put_integer(value(values, row), &node.op, out)?,
         Values::U32(values) => put_long(i64::from(value(values, row)), out),
         Values::U64(values) => {
             let number = value(values, row);
@@ -221,7 +235,12 @@ fn avro(node: &Node<'_>, row: usize, out: &mut Vec<u8>) -> Result<()> {
         Values::I128(values) => decimal(i256::from_i128(value(values, row)), &node.op, out)?,
         Values::I256(values) => decimal(value(values, row), &node.op, out)?,
         Values::Binary(array) if matches!(node.op, Op::Rest) => out.extend_from_slice(array.value(row)),
-        Values::Binary(array) => put_bytes(array.value(row), out),
+        Values::Binary(array) => {
+            if matches!(node.op, Op::BigDecimal) {
+                big_decimal(array.value(row))?;
+            }
+            put_bytes(array.value(row), out);
+        }
         Values::Fixed(array) => out.extend_from_slice(array.value(row)),
         Values::Text(array) => match &node.op {
             Op::Enum(symbols) => {
@@ -229,7 +248,16 @@ fn avro(node: &Node<'_>, row: usize, out: &mut Vec<u8>) -> Result<()> {
                 let at = symbols.iter().position(|candidate| candidate == symbol);
                 put_long(at.ok_or_else(|| Fault::new(format!("the enum has no symbol {symbol:?}")))? as i64, out);
             }
-            Op::Uuid => out.extend_from_slice(&uuid(array.value(row))?),
+            Op::Uuid(is_fixed) => {
+                let text = array.value(row);
+                let number = uuid(text).ok_or_else(|| {
+                    Fault::new(format!("{:?} is not a UUID", text.chars().take(40).collect::<String>()))
+                })?;
+                match is_fixed {
+                    true => out.extend_from_slice(&number.to_be_bytes()),
+                    false => put_bytes(text.as_bytes(), out),
+                }
+            }
             _ => put_bytes(array.value(row).as_bytes(), out),
         },
         Values::List(offsets, items) => {
@@ -275,6 +303,17 @@ fn avro(node: &Node<'_>, row: usize, out: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
+#[inline]
+fn put_integer(number: i64, op: &Op, out: &mut Vec<u8>) -> Result<()> {
+    if let Op::TimeOfDay(limit) = op
+        && !(0..*limit).contains(&number)
+    {
+        return Err(Fault::new(format!("the time of day {number} is not within a day")));
+    }
+    put_long(number, out);
+    Ok(())
+}
+
 fn decimal(number: i256, op: &Op, out: &mut Vec<u8>) -> Result<()> {
     let wide = number.to_be_bytes();
     let filler = if number.is_negative() { 0xff } else { 0 };
@@ -310,13 +349,11 @@ fn json(node: &Node<'_>, row: usize, out: &mut Vec<u8>) -> Result<()> {
         Values::Null => out.extend_from_slice(b"null"),
         Values::Bool(array) => out.extend_from_slice(if array.value(row) { b"true" } else { b"false" }),
         Values::I32(values) => match node.op {
-            Op::Date => put_date(&crate::typed::text::show_date(i64::from(value(values, row))), out)?,
+            Op::Date => put_date(&show_date(i64::from(value(values, row))), out)?,
             _ => put_number(value(values, row), out),
         },
         Values::I64(values) => match node.op {
-            Op::Time(unit, has_zone) => {
-                put_date(&crate::typed::text::show_timestamp(value(values, row), unit, has_zone), out)?
-            }
+            Op::Time(unit, has_zone) => put_date(&show_timestamp(value(values, row), unit, has_zone), out)?,
             _ => put_number(value(values, row), out),
         },
         Values::U32(values) => put_number(value(values, row), out),
@@ -592,29 +629,12 @@ fn zigzag(number: i64) -> u64 {
 }
 
 #[inline]
-fn put_long(number: i64, out: &mut Vec<u8>) {
-    put_varint(zigzag(number), out);
-}
-
-#[inline]
 fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     while number > 0x7f {
         out.push(number as u8 | 0x80);
         number >>= 7;
     }
     out.push(number as u8);
-}
-
-fn varint(number: u64) -> Vec<u8> {
-    let mut out = Vec::new();
-    put_varint(number, &mut out);
-    out
-}
-
-fn uuid(text: &str) -> Result<[u8; 16]> {
-    let digits: String = text.chars().filter(|c| *c != '-').collect();
-    let number = (digits.len() == 32).then(|| u128::from_str_radix(&digits, 16).ok()).flatten();
-    number.map(u128::to_be_bytes).ok_or_else(|| Fault::new(format!("{text:?} is no UUID")))
 }
 
 /// Number of bytes that the encoder reserves for each record.

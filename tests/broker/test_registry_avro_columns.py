@@ -159,3 +159,54 @@ def test_types_that_contain_each_other_become_text_below_32_levels(cluster, regi
     while pa.types.is_struct(kind):
         kind, depth = kind.field(0).type, depth + 1
     assert (kind, depth) == (pa.string(), 32)
+
+
+def fields(**kinds):
+    return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in kinds.items()]}
+
+
+UUID = {"type": "string", "logicalType": "uuid"}
+
+
+def test_uuids_have_the_canonical_form_and_other_text_is_an_error(cluster, registry):
+    found = registry.register("avro-uuid-value", Schema(json.dumps(fields(a=UUID))))
+    values = ["00010203-0405-0607-0809-0A0BFCFDFEFF", "{000102030405060708090a0bfcfdfeff}", "no"]
+    with klamm.Producer(cluster.bootstrap_servers) as producer:
+        for value in values:
+            data = b"\0" + found.id.to_bytes(4, "big") + bytes([2 * len(value)]) + value.encode()
+            producer.send("avro-uuid", data, partition=0)
+    column = read(cluster, registry, "avro-uuid", on_error="null").to_pylist()
+    assert column == [{"a": "00010203-0405-0607-0809-0a0bfcfdfeff"}] * 2 + [None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "why"),
+    [
+        (UUID, pa.array(["no"]), "is not a UUID"),
+        ({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}, pa.array(["no"]), "is not a UUID"),
+        ({"type": "bytes", "logicalType": "big-decimal"}, pa.array([b"\2\1"]), "shorter"),
+        ({"type": "int", "logicalType": "time-millis"}, pa.array([-1], pa.time32("ms")), "not within a day"),
+        ({"type": "long", "logicalType": "time-micros"}, pa.array([86_400_000_000], pa.time64("us")), "not within a day"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_not_written(cluster, registry, kind, column, why):
+    table, topic = pa.table({"a": column}), f"avro-refused-{uuid.uuid4().hex}"
+    options = {"value_format": "avro", "registry": registry, "value_schema": json.dumps(fields(a=kind))}
+    with (
+        klamm.Producer(cluster.bootstrap_servers) as producer,
+        pytest.raises(SchemaError, match=f"row 0 of the column value does not fit the schema: .*{why}") as raised,
+    ):
+        producer.send_arrow(topic, table, **options)
+    assert raised.value.path == "a"
+
+
+def test_uuids_times_and_big_decimals_are_written_as_they_were_read(cluster, registry):
+    time = {"type": "int", "logicalType": "time-millis"}
+    schema = fields(a=UUID, b={"type": "bytes", "logicalType": "big-decimal"}, c=time)
+    value = {"a": uuid.UUID(int=7), "b": decimal.Decimal("1.5"), "c": dt.time(23, 59, 59, 999_000)}
+    send(cluster, registry, "avro-copied", schema, value)
+    found = read(cluster, registry, "avro-copied")
+    with klamm.Producer(cluster.bootstrap_servers) as producer:
+        options = {"value_format": "avro", "registry": registry, "value_schema": json.dumps(schema)}
+        producer.send_arrow("avro-copy", pa.table({"value": found}), **options)
+    assert read(cluster, registry, "avro-copy").to_pylist() == found.to_pylist()

@@ -229,7 +229,7 @@ def test_an_async_producer_sends_typed_columns(servers, registry, topic):
         (pa.array([None], pa.int64()), "long", "does not allow null"),
         (pa.array(["z"]), {"type": "enum", "name": "E", "symbols": ["a"]}, "no symbol"),
         (pa.array([decimal.Decimal("99.9")]), {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 1}, "does not fit"),
-        (pa.array(["no"]), {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}, "no UUID"),
+        (pa.array(["no"]), {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}, "not a UUID"),
         (pa.array([b"ab"]), {"type": "fixed", "name": "F", "size": 3}, "does not fit"),
     ],
 )  # fmt: skip

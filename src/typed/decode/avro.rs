@@ -196,12 +196,7 @@ fn read<S: Sink>(plan: &Plan, id: OpId, input: &mut Input<'_, '_>, sink: &mut S,
             sink.decimal(digits, *precision, i32::try_from(*scale).unwrap_or(i32::MAX))
         }
         Op::BigDecimal => {
-            let mut inner = Input { data: input.bytes()?, left: input.left };
-            let digits = trimmed(inner.bytes()?);
-            let scale = inner.int()?;
-            if !inner.data.is_empty() || digits.len() > LONGEST_DECIMAL || scale.unsigned_abs() > LARGEST_SCALE {
-                return Err(Fault::new("the big-decimal is not valid"));
-            }
+            let (digits, scale) = big_decimal(input.bytes()?)?;
             sink.decimal(digits, u32::MAX, scale)
         }
         Op::Uuid { is_fixed: true } => sink.uuid(u128::from_be_bytes(input.array()?)),
@@ -310,6 +305,17 @@ fn read_text<S: Sink>(
     let mut json = JsonText::new(plan.names(), limit);
     read(plan, id, input, &mut json, depth)?;
     sink.json(&json.text)
+}
+
+/// Returns the number of a big-decimal without its point, and the number of digits after the point.
+pub fn big_decimal(bytes: &[u8]) -> Result<(&[u8], i32)> {
+    let mut input = Input { data: bytes, left: &mut Left { work: 0, empty_items: 0 } };
+    let digits = trimmed(input.bytes()?);
+    let scale = input.int()?;
+    if !input.data.is_empty() || digits.len() > LONGEST_DECIMAL || scale.unsigned_abs() > LARGEST_SCALE {
+        return Err(Fault::new("the big-decimal is not valid"));
+    }
+    Ok((digits, scale))
 }
 
 /// Skips a value that the reader does not have, with the same checks as for other values.

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from klamm.registry.subjects import Field
 
 _MAX_DIGITS_128 = 38
+_NANOSECONDS_PER_DAY = 86_400 * 10**9
 
 
 class TypedRows:
@@ -365,10 +366,14 @@ class _Avro:
         op: list[Any] = ["plain"]
         if kind == "enum":
             op = ["enum", schema["symbols"]]
-        elif logical == "uuid" and kind == "fixed":
-            op = ["uuid"]
+        elif logical == "uuid":
+            op = ["uuid", kind == "fixed"]
         elif logical == "decimal" and kind == "fixed":
             op = ["fixed_decimal", schema["size"]]
+        elif schema.get("logicalType") == "big-decimal":
+            op = ["big_decimal"]
+        elif pa.types.is_time(target):
+            op = ["time_of_day", _NANOSECONDS_PER_DAY // UNITS[target.unit]]
         return target, _integer(target), [op]
 
     def _union(self, branches: list[int], column: pa.DataType, path: str, outer: tuple[str, ...]) -> _Node:
