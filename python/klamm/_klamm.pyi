@@ -15,6 +15,7 @@ from typing_extensions import Buffer as Buffer
 from typing_extensions import Self, TypeVar, Unpack, disjoint_base
 
 from klamm.admin import ClusterDescription
+from klamm.admin.calls import Item
 from klamm.assignors import Member
 from klamm.config import (
     AdminConfig,
@@ -513,10 +514,18 @@ class AdminCore(ClientCore):
         self,
         api: str,
         fields: Mapping[str, Any],
-        route: Literal["controller"] | int | tuple[int, str] | None,
+        route: Literal["controller"] | int | tuple[int, str] | tuple[str, int] | None,
         timeout: float | None,
         versions: tuple[int, int] = ...,
     ) -> Pending[dict[str, Any]]: ...
+    def _call_for_items(
+        self,
+        api: str,
+        path: str,
+        items: Sequence[Item],
+        timeout: float | None,
+        versions: tuple[int, int] = ...,
+    ) -> Pending[list[tuple[dict[str, Any] | KafkaError, bool]]]: ...
     @property
     def _api_timeout(self) -> float: ...
     @property

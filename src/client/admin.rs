@@ -6,7 +6,7 @@ use super::shared::{ClientRole, Shared, State};
 use super::{Cluster, Error, Pending, Route};
 use crate::api::ErrorCode;
 use crate::engine::metrics::Family;
-use crate::engine::ops::{ByName, Completion, Describe, Op, Ops, Output, SegmentOffsets};
+use crate::engine::ops::{ByName, Completion, Describe, Item, ItemResult, Op, Ops, Output, SegmentOffsets};
 use crate::engine::{Endpoints, Time};
 use crate::wire::Value;
 use std::collections::BTreeSet;
@@ -85,19 +85,50 @@ impl Client<Machine> {
         route: Route,
         versions: RangeInclusive<i16>,
         timeout: Option<Duration>,
-    ) -> Result<Pending<Value>, Error> {
+    ) -> Result<Pending<ItemResult>, Error> {
+        let op = ByName::new(api, fields, self.routed(route), versions)?;
+        self.start_by_name(api, op, timeout, |output| match output {
+            Output::Items(mut items) => items.pop(),
+            _ => None,
+        })
+    }
+
+    /// Sends requests of the named API for many items, and returns the result of each item. [`ByName::for_items`]
+    /// describes `path`.
+    pub fn call_for_items(
+        &self,
+        api: &str,
+        path: &str,
+        items: Vec<Item>,
+        versions: RangeInclusive<i16>,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<Vec<ItemResult>>, Error> {
+        let items = items.into_iter().map(|item| Item { route: self.routed(item.route), ..item }).collect();
+        let op = ByName::for_items(api, path, items, versions)?;
+        self.start_by_name(api, op, timeout, |output| match output {
+            Output::Items(items) => Some(items),
+            _ => None,
+        })
+    }
+
+    fn start_by_name<T: Send + 'static>(
+        &self,
+        api: &str,
+        op: ByName,
+        timeout: Option<Duration>,
+        convert: fn(Output) -> Option<T>,
+    ) -> Result<Pending<T>, Error> {
         self.check_served(api)?;
-        let route = match (route, self.endpoints()) {
+        let op = if self.endpoints() == Endpoints::Controllers { op.for_unknown_brokers() } else { op };
+        self.op(op, timeout, convert)
+    }
+
+    fn routed(&self, route: Route) -> Route {
+        match (route, self.endpoints()) {
             // Other controllers would refuse most requests.
             (Route::Any, Endpoints::Controllers) => Route::Controller,
             (route, _) => route,
-        };
-        let op = ByName::new(api, fields, route, versions)?;
-        let op = if self.endpoints() == Endpoints::Controllers { op.for_unknown_brokers() } else { op };
-        self.op(op, timeout, |output| match output {
-            Output::Response(fields) => Some(fields),
-            _ => None,
-        })
+        }
     }
 
     /// Returns for each partition the end of its log and the start offsets of the segments that were written before a

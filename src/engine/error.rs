@@ -174,6 +174,11 @@ impl Error {
         self
     }
 
+    /// Returns whether this is a clone of the other error.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Returns the error that caused this error.
     pub fn cause(&self) -> Option<&Self> {
         self.0.cause.as_ref()

@@ -9,7 +9,7 @@ use super::pending::Pending;
 use super::protocol::{Names, from_python, to_python};
 use super::{arguments, config};
 use crate::api::ErrorCode;
-use crate::client::{self, AnyClient, ClientType, Endpoints, Route};
+use crate::client::{self, AnyClient, ClientType, Endpoints, Item, ItemResult, Route};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::Arc;
@@ -56,7 +56,8 @@ impl AdminCore {
     }
 
     /// Sends the request of an API, and returns the fields of its response. `route` is None for any broker, a broker
-    /// ID, `"controller"`, or a pair of a FindCoordinator key type and a key. `versions` are the oldest and the newest
+    /// ID, `"controller"`, a pair of a FindCoordinator key type and a key, or a pair of a topic and a partition for its
+    /// leader. `versions` are the oldest and the newest
     /// version that the client may send.
     #[pyo3(name = "_call", signature = (api, fields, route, timeout, versions=(0, i16::MAX)))]
     fn call(
@@ -67,17 +68,49 @@ impl AdminCore {
         #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
         versions: (i16, i16),
     ) -> PyResult<Pending> {
-        let route = match route {
-            None => Route::Any,
-            Some(RouteArgument::Broker(id)) => Route::Broker(id),
-            Some(RouteArgument::Coordinator(key_type, key)) => Route::Coordinator(key_type, key),
-            Some(RouteArgument::Controller) => Route::Controller,
+        let versions = versions.0..=versions.1;
+        let pending = self.client.call(api, from_python(fields, 0)?, to_route(route), versions, timeout)?;
+        let convert =
+            |py: Python<'_>, item: ItemResult| to_python(py, item.result?, &mut Names::new()).map(Bound::unbind);
+        Ok(Pending::explained(format!("response to {api}"), self.any(), pending, convert, || None))
+    }
+
+    /// Sends requests of an API for many items. An item consists of the fields of a request that has only this item, its
+    /// route, what is tried, its key, and its topic and partition for errors. `path` says where the keys are in a
+    /// response. Returns for each item the fields of its result, or its error, and whether an attempt had no response.
+    #[pyo3(name = "_call_for_items", signature = (api, path, items, timeout, versions=(0, i16::MAX)))]
+    fn call_for_items(
+        &self,
+        api: &str,
+        path: &str,
+        items: Vec<ItemArgument<'_>>,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
+        versions: (i16, i16),
+    ) -> PyResult<Pending> {
+        let items = items.into_iter().map(to_item).collect::<PyResult<_>>()?;
+        let pending = self.client.call_for_items(api, path, items, versions.0..=versions.1, timeout)?;
+        let convert = |py: Python<'_>, results: Vec<ItemResult>| {
+            let mut names = Names::new();
+            let mut raised: Option<(client::Error, Py<PyAny>)> = None;
+            let list = PyList::empty(py);
+            for item in results {
+                let result = match item.result {
+                    Ok(fields) => to_python(py, fields, &mut names)?.unbind(),
+                    Err(error) => match &raised {
+                        // Items that share an error get the same exception.
+                        Some((other, exception)) if other.is_same(&error) => exception.clone_ref(py),
+                        _ => {
+                            let exception = PyErr::from(error.clone()).into_value(py).into_any();
+                            raised = Some((error, exception.clone_ref(py)));
+                            exception
+                        }
+                    },
+                };
+                list.append((result, item.repeated))?;
+            }
+            Ok(list.into_any().unbind())
         };
-        let pending = self.client.call(api, from_python(fields, 0)?, route, versions.0..=versions.1, timeout)?;
-        let why = || None;
-        let what = format!("response to {api}");
-        let convert = |py: Python<'_>, fields| to_python(py, fields, &mut Names::new()).map(Bound::unbind);
-        Ok(Pending::explained(what, self.any(), pending, convert, why))
+        Ok(Pending::explained(format!("response to {api}"), self.any(), pending, convert, || None))
     }
 
     /// Returns a list of offsets for each `(topic, partition, time)`: the start offsets of segments from before the
@@ -146,6 +179,25 @@ enum RouteArgument {
     Controller,
     Broker(i32),
     Coordinator(i8, String),
+    Leader(String, i32),
+}
+
+fn to_route(route: Option<RouteArgument>) -> Route {
+    match route {
+        None => Route::Any,
+        Some(RouteArgument::Broker(id)) => Route::Broker(id),
+        Some(RouteArgument::Coordinator(key_type, key)) => Route::Coordinator(key_type, key),
+        Some(RouteArgument::Controller) => Route::Controller,
+        Some(RouteArgument::Leader(topic, partition)) => Route::Leader(topic.into(), partition),
+    }
+}
+
+/// The fields, the route, what is tried, the key, and the topic and the partition of an item.
+type ItemArgument<'py> = (Bound<'py, PyAny>, Option<RouteArgument>, String, Vec<String>, Option<(String, Option<i32>)>);
+
+fn to_item((fields, route, tried, key, location): ItemArgument<'_>) -> PyResult<Item> {
+    let location = location.map(|(topic, partition)| (topic.into(), partition));
+    Ok(Item { fields: from_python(&fields, 0)?, route: to_route(route), tried, key, location })
 }
 
 impl<'py> FromPyObject<'_, 'py> for RouteArgument {
@@ -154,6 +206,9 @@ impl<'py> FromPyObject<'_, 'py> for RouteArgument {
     fn extract(route: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         if let Ok(id) = route.extract() {
             return Ok(Self::Broker(id));
+        }
+        if let Ok((topic, partition)) = route.extract() {
+            return Ok(Self::Leader(topic, partition));
         }
         let coordinator = route.extract::<(i8, String)>();
         Ok(coordinator.map_or(Self::Controller, |(key_type, key)| Self::Coordinator(key_type, key)))

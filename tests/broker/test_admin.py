@@ -421,3 +421,20 @@ def test_a_call_that_times_out_in_a_retry_names_the_error_before_the_retry():
         broker.fault("CreateTopics", "delay", seconds=60, times=None)
         with pytest.raises(KafkaTimeoutError, match=r"in 0\.5 s: create topic 't': THROTTLING_QUOTA_EXCEEDED"):
             admin.create_topics({"t": klamm.NewTopic()}, timeout=0.5)
+
+
+@pytest.mark.parametrize(("backoff_ms", "attempts"), [(1, 3), (5_000, 1)])
+def test_retries_wait_for_the_configured_backoff(backoff_ms, attempts):
+    backoff = {"retry_backoff_ms": backoff_ms, "retry_backoff_max_ms": backoff_ms}
+    with DevBroker() as broker, klamm.Admin(broker.bootstrap_servers, **backoff) as admin:
+        admin.list_topics()
+        for _ in range(2):
+            broker.fail_next("CreateTopics", error="THROTTLING_QUOTA_EXCEEDED")
+        # With the long backoff, the first retry would be after the timeout.
+        if attempts == 1:
+            with pytest.raises(KafkaTimeoutError, match="create topic 't': THROTTLING_QUOTA_EXCEEDED") as caught:
+                admin.create_topics({"t": klamm.NewTopic()}, timeout=2)
+            assert (caught.value.topic, caught.value.broker) == ("t", broker.bootstrap_servers)
+        else:
+            assert set(admin.create_topics({"t": klamm.NewTopic()}, timeout=60)) == {"t"}
+        assert len(broker.requests("CreateTopics")) == attempts

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from enum import IntEnum
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from klamm._klamm import AdminCore, broker_error
 from klamm.arguments import checked_partition, list_of, seconds
@@ -38,8 +38,11 @@ if TYPE_CHECKING:
     V = TypeVar("V")
     T = TypeVar("T")
 
-    Route: TypeAlias = Literal["controller"] | int | tuple[int, str] | None
-    """The broker for a request: the controller, a broker ID, a coordinator by type and key, or any broker."""
+    Route: TypeAlias = Literal["controller"] | int | tuple[int, str] | tuple[str, int] | None
+    """The broker for a request.
+
+    A route is the controller, a broker ID, a coordinator by type and key, the leader of a partition, or any broker.
+    """
     Fields: TypeAlias = dict[str, Any]
 
 
@@ -70,6 +73,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 NO_OPERATIONS = -(2**31)
 
 
+def nothing(fields: Fields) -> None:
+    """Read the result of an item that has no fields of interest."""
+
+
 class Deadline:
     """The deadline of a call that has several steps."""
 
@@ -80,6 +87,28 @@ class Deadline:
     def left(self) -> float:
         """Return the number of seconds until the deadline."""
         return max(0.0, self._end - monotonic())
+
+
+class Item(NamedTuple):
+    """One item of a call for many items, such as a topic or a partition.
+
+    Attributes:
+        fields: Fields of a request that has only this item. The core joins the lists of items with the same broker.
+        route: Broker of the item.
+        tried: What klamm tries, for messages.
+        key: Values of the fields that identify the result of the item in a response, as strings.
+        location: Topic and partition, for errors.
+    """
+
+    fields: Fields
+    route: Route
+    tried: str
+    key: tuple[str, ...] = ()
+    location: tuple[str, int | None] | None = None
+
+
+def _keep(error: KafkaError, is_repeated: bool) -> KafkaError:  # noqa: ARG001
+    return error
 
 
 class Calls(Waiting, AdminCore):
@@ -103,6 +132,39 @@ class Calls(Waiting, AdminCore):
         `repeated` says whether an earlier attempt had no response, and `broker` is the ID of the broker that responded.
         """
         return await self._wait(self._call(api, dict(fields), route, timeout, versions))
+
+    async def _for_items(
+        self,
+        api: str,
+        items: Mapping[K, Item],
+        read: Callable[[Fields], V],
+        timeout: float | None,
+        *,
+        path: str = "",
+        versions: tuple[int, int] = ANY_VERSION,
+        refused: Callable[[KafkaError, bool], V | KafkaError] = _keep,
+    ) -> dict[K, V | KafkaError]:
+        """Return the result or the error of each item. The core retries items whose errors are transient.
+
+        Args:
+            api: Name of the API, such as `CreateTopics`.
+            items: The items.
+            read: Converts the fields of a result.
+            timeout: Seconds to wait.
+            path: Lists in a response that have the results, each with the fields that identify an element, such as
+                `topics:name/partitions:partitionIndex`. With an empty path, each item has its own request, and the
+                response is the result.
+            versions: Versions of the API that klamm may use.
+            refused: Converts the error of an item. The second argument says whether an earlier attempt had no response,
+                so that the brokers may already have made the change.
+        """
+        if not items:
+            return {}
+        results = await self._wait(self._call_for_items(api, path, list(items.values()), timeout, versions))
+        return {
+            key: refused(result, is_repeated) if isinstance(result, KafkaError) else read(result)
+            for key, (result, is_repeated) in zip(items, results, strict=True)
+        }
 
     async def _ask_each(
         self,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from klamm.admin.acls import AclOperation
-from klamm.admin.calls import CHANGE_MS, NO_OPERATIONS, Calls, collect, known, refusal
+from klamm.admin.calls import CHANGE_MS, NO_OPERATIONS, Calls, Item, collect, known, nothing, refusal
 from klamm.arguments import INT16, INT32, boolean, integer, items_of, list_of, list_of_str, string
 from klamm.errors import (
     ArgumentError,
-    RequestTimedOutError,
+    KafkaError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
@@ -20,8 +20,7 @@ from klamm.waiting import documented_by, run
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
-    from klamm.admin.calls import Deadline, Fields
-    from klamm.errors import KafkaError
+    from klamm.admin.calls import Deadline, Fields, Route
 
 NO_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
@@ -125,19 +124,15 @@ class TopicCalls(Calls):
     async def _create(
         self, topics: Mapping[str, NewTopic], timeout: float | None, validate_only: bool, wait: bool
     ) -> dict[str, CreatedTopic]:
-        fields = {name: _creation(name, topic) for name, topic in _new_topics(topics).items()}
+        settings = {"timeoutMs": CHANGE_MS, **_validating(validate_only)}
+        items = {
+            name: Item({"topics": [_creation(name, topic)], **settings}, *_topic(name, "create topic"))
+            for name, topic in _new_topics(topics).items()
+        }
         deadline = self._deadline(timeout)
-        doubtful: set[str] = set()
-
-        async def attempt(names: list[str], left: float) -> dict[str, CreatedTopic | KafkaError]:
-            request = {"topics": [fields[name] for name in names], "timeoutMs": CHANGE_MS, **_validating(validate_only)}
-            response = await self._ask("CreateTopics", request, left, "controller")
-            doubtful.update(names if response["repeated"] else ())
-            results = {topic["name"]: _created(topic, topic["name"] in doubtful) for topic in response["topics"]}
-            doubtful.update(name for name, result in results.items() if isinstance(result, RequestTimedOutError))
-            return results
-
-        results = await self._repeat(fields, attempt, deadline.left())
+        results = await self._for_items(
+            "CreateTopics", items, _created, timeout, path="topics:name", refused=_not_created
+        )
         if boolean("validate_only", validate_only):
             return collect(results.items())
         created = [name for name, result in results.items() if isinstance(result, CreatedTopic)]
@@ -148,18 +143,14 @@ class TopicCalls(Calls):
         self, counts: Mapping[str, int | NewPartitions], timeout: float | None, validate_only: bool, wait: bool
     ) -> None:
         new = {name: _more(name, count) for name, count in items_of("counts", counts)}
+        settings = {"timeoutMs": CHANGE_MS, "validateOnly": boolean("validate_only", validate_only)}
+        items = {
+            name: Item({"topics": [fields], **settings}, *_topic(name, "create partitions of"))
+            for name, fields in new.items()
+        }
         deadline = self._deadline(timeout)
-
-        async def attempt(names: list[str], left: float) -> dict[str, KafkaError | None]:
-            request = {"topics": [new[name] for name in names], "timeoutMs": CHANGE_MS, "validateOnly": validate_only}
-            response = await self._ask("CreatePartitions", request, left, "controller")
-            return {
-                each["name"]: refusal(each, f"create partitions of {each['name']!r}", each["name"])
-                for each in response["results"]
-            }
-
-        results = await self._repeat(new, attempt, deadline.left())
-        if boolean("validate_only", validate_only):
+        results = await self._for_items("CreatePartitions", items, nothing, timeout, path="results:name")
+        if validate_only:
             collect(results.items())
             return
         counted = {name: new[name]["count"] for name, result in results.items() if result is None}
@@ -169,22 +160,19 @@ class TopicCalls(Calls):
     async def _delete(self, topics: Iterable[str], ids: Iterable[str], timeout: float | None, wait: bool) -> None:
         names, wanted_ids = list_of_str("topics", topics), list_of_str("ids", ids)
         deadline = self._deadline(timeout)
-        doubtful = False
-        deleted_ids: dict[str, str | None] = {}
-
-        def deletion(part: str) -> Callable[[list[str], float], Any]:
-            async def attempt(wanted: list[str], left: float) -> dict[str, KafkaError | None]:
-                nonlocal doubtful
-                response = await self._ask_deletion(part, wanted, left)
-                doubtful |= response["repeated"]
-                deleted_ids.update({each["name"]: _topic_id(each) for each in response["responses"]})
-                return {each[part]: _deleted(each, part, doubtful) for each in response["responses"]}
-
-            return attempt
-
-        results = await self._repeat(names, deletion("name"), deadline.left())
-        results.update(await self._repeat(wanted_ids, deletion("topicId"), deadline.left()))
-        deleted_names = [name for name in names if results.get(name) is None]
+        results = await self._delete_names(names, timeout, deadline)
+        items = {
+            each: Item(
+                {"topics": [{"topicId": each}], "timeoutMs": CHANGE_MS}, "controller", f"delete topic {each!r}", (each,)
+            )
+            for each in wanted_ids
+        }
+        results.update(
+            await self._for_items(
+                "DeleteTopics", items, _topic_id, deadline.left(), path="responses:topicId", refused=_not_deleted
+            )
+        )
+        deleted_ids = {name: result for name in names if not isinstance(result := results[name], KafkaError)}
 
         def is_there(topic: Fields) -> bool:
             # A topic of this name with another ID was created after the deletion, for example by auto-creation.
@@ -193,22 +181,34 @@ class TopicCalls(Calls):
 
         async def is_gone(left: float) -> bool:
             for broker in await self._brokers(left) if wait else [None]:
-                remaining_topics = (await self._metadata(deleted_names, left, broker)).values()
+                remaining_topics = (await self._metadata(deleted_ids, left, broker)).values()
                 if any(map(is_there, remaining_topics)):
                     return False
             return True
 
-        await self._confirm(results, deleted_names, is_gone, deadline, f"DeleteTopics of {', '.join(deleted_names)}")
+        await self._confirm(results, deleted_ids, is_gone, deadline, f"DeleteTopics of {', '.join(deleted_ids)}")
 
-    async def _ask_deletion(self, part: str, wanted: list[str], left: float) -> Fields:
-        try:
-            request: Fields = {"topics": [{part: each} for each in wanted], "timeoutMs": CHANGE_MS}
-            return await self._ask("DeleteTopics", request, left, "controller")
-        except UnsupportedVersionError:
-            if part != "name":
-                raise
+    async def _delete_names(
+        self, names: list[str], timeout: float | None, deadline: Deadline
+    ) -> dict[str, str | KafkaError | None]:
+        """Delete topics by name. Return the ID of each deleted topic, or None if the broker did not return it."""
+        results: dict[str, str | KafkaError | None] = {}
         # Versions of DeleteTopics before 6 have the names in another field.
-        return await self._ask("DeleteTopics", {"topicNames": wanted, "timeoutMs": CHANGE_MS}, left, "controller")
+        for is_old in (False, True):
+            items = {
+                name: Item(
+                    {**({"topicNames": [name]} if is_old else {"topics": [{"name": name}]}), "timeoutMs": CHANGE_MS},
+                    *_topic(name, "delete topic"),
+                )
+                for name in names
+            }
+            found = self._for_items(
+                "DeleteTopics", items, _topic_id, timeout, path="responses:name", refused=_not_deleted
+            )
+            results.update(await found)
+            timeout = deadline.left()
+            names = [name for name in names if isinstance(results[name], UnsupportedVersionError)]
+        return results
 
     def _usable(
         self, names: Collection[str], on_all: bool, counts: Mapping[str, int]
@@ -488,15 +488,21 @@ def setting(value: str | bool | float | None) -> str | None:
     return str(value).lower() if isinstance(value, bool) else None if value is None else str(value)
 
 
-def _created(topic: Fields, is_doubtful: bool) -> CreatedTopic | KafkaError:
-    failed = refusal(topic, f"create topic {topic['name']!r}", topic["name"])
-    if failed is None:
-        return CreatedTopic(
-            _topic_id(topic), *(known(topic.get(name, -1)) for name in ("numPartitions", "replicationFactor"))
-        )
-    if is_doubtful and isinstance(failed, TopicAlreadyExistsError):
-        failed.hint = "this call may have created the topic: an earlier attempt had no response"
-    return failed
+def _topic(name: str, verb: str) -> tuple[Route, str, tuple[str], tuple[str, None]]:
+    """Return the fields of an Item after its first, for a topic that the controller changes."""
+    return "controller", f"{verb} {name!r}", (name,), (name, None)
+
+
+def _created(topic: Fields) -> CreatedTopic:
+    return CreatedTopic(
+        _topic_id(topic), *(known(topic.get(name, -1)) for name in ("numPartitions", "replicationFactor"))
+    )
+
+
+def _not_created(error: KafkaError, is_repeated: bool) -> KafkaError:
+    if is_repeated and isinstance(error, TopicAlreadyExistsError):
+        error.hint = "this call may have created the topic: an earlier attempt had no response"
+    return error
 
 
 def _topic_id(topic: Fields) -> str | None:
@@ -504,10 +510,9 @@ def _topic_id(topic: Fields) -> str | None:
     return None if found == NO_TOPIC_ID else found
 
 
-def _deleted(result: Fields, part: str, doubtful: bool) -> KafkaError | None:
-    failed = refusal(result, f"delete topic {result[part]!r}", result["name"])
+def _not_deleted(error: KafkaError, is_repeated: bool) -> KafkaError | None:
     # If the topic is missing and an earlier attempt had no response, that attempt has deleted the topic.
-    return None if doubtful and isinstance(failed, UnknownTopicOrPartitionError) else failed
+    return None if is_repeated and isinstance(error, UnknownTopicOrPartitionError) else error
 
 
 def _described(topic: Fields) -> tuple[str, TopicDescription | KafkaError]:

@@ -110,7 +110,8 @@ impl<W, F: Clone> ByLeader<W, F> {
     }
 }
 
-fn leader(cx: &mut OpContext<'_>, topic: &Arc<str>, partition: i32) -> Result<Option<i32>, Error> {
+/// Returns the leader of a partition, or `None` if the metadata does not have the topic yet.
+pub(super) fn leader(cx: &mut OpContext<'_>, topic: &Arc<str>, partition: i32) -> Result<Option<i32>, Error> {
     // The topic's metadata is needed even if it is known, because it may become stale.
     cx.want_topic(topic);
     if let Some((leader, _)) = cx.cluster.leader(topic, partition) {

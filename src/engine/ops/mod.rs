@@ -7,14 +7,17 @@
 mod by_leader;
 mod by_name;
 mod epochs;
+mod fields;
 mod group;
+mod item;
 mod offsets;
 mod op;
 mod topics;
 
-pub use by_name::{ByName, Route};
+pub use by_name::ByName;
 pub use epochs::EpochEnds;
 pub use group::{Commit, Committed};
+pub use item::{Item, ItemResult, Route};
 pub use offsets::{ListOffsets, SegmentOffsets};
 pub use op::{CommittedOffset, Op, OpContext, Output};
 pub use topics::{Describe, Partitions};
@@ -36,7 +39,7 @@ pub const UNKNOWN_TOPIC_GRACE: Duration = Duration::from_secs(5);
 /// may be only one response within [`UNKNOWN_TOPIC_GRACE`], and that broker may have just restarted.
 pub const MIN_UNKNOWN_TOPIC_RESPONSES: u32 = 3;
 
-const WAIT_LONGER: &str = "increase the timeout, or check that the brokers run and can be reached";
+pub(super) const WAIT_LONGER: &str = "increase the timeout, or check that the brokers run and can be reached";
 
 /// Called once with the result of an operation.
 pub type Completion = Box<dyn FnOnce(Result<Output, Error>) + Send>;
@@ -163,14 +166,24 @@ impl<T> Ops<T> {
     }
 
     fn explain(&self, now: Time, running: &Running<T>) -> Error {
-        let silent = running.in_flight.iter().min_by_key(|request| request.sent_at);
-        let silent = silent.filter(|request| running.error.is_none() || now.since(request.sent_at) >= SILENT_AFTER);
+        self.explain_requests(now, running.in_flight.iter(), &running.topics, running.error.as_ref())
+    }
+
+    fn explain_requests<'a>(
+        &self,
+        now: Time,
+        in_flight: impl Iterator<Item = &'a InFlightRequest>,
+        topics: &BTreeSet<Arc<str>>,
+        last_error: Option<&Error>,
+    ) -> Error {
+        let silent = in_flight.min_by_key(|request| request.sent_at);
+        let silent = silent.filter(|request| last_error.is_none() || now.since(request.sent_at) >= SILENT_AFTER);
         if let Some(request) = silent {
             return self.no_response_error(request);
         }
-        let why = running.error.as_ref().or(self.unreachable.as_ref()).cloned();
+        let why = last_error.or(self.unreachable.as_ref()).cloned();
         why.unwrap_or_else(|| {
-            let unknown = running.topics.iter().find(|topic| !self.cluster.topics.contains_key(*topic));
+            let unknown = topics.iter().find(|topic| !self.cluster.topics.contains_key(*topic));
             let of_what = unknown.map_or_else(|| "the cluster".to_owned(), |topic| format!("topic {topic:?}"));
             Error::new(ErrorKind::Timeout, format!("no broker has returned metadata of {of_what} yet"))
                 .with_hint(WAIT_LONGER)
@@ -225,6 +238,9 @@ impl<T> Ops<T> {
     }
 
     fn step(&mut self, now: Time, id: u64) {
+        if let Some(running) = self.running.get_mut(&id) {
+            (running.next_step, running.failed) = (None, false);
+        }
         let result = self.with(now, id, |op, cx| op.step(cx));
         self.apply_result(now, id, result);
     }
@@ -233,7 +249,8 @@ impl<T> Ops<T> {
         let (Some(result), Some(running)) = (result, self.running.get_mut(&id)) else {
             return;
         };
-        running.failed = result.is_err();
+        let is_idle = running.op.has_idle_items();
+        running.failed = result.is_err() || (is_idle && running.failed);
         if let Err(error) = result {
             let unknown = error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
             running.unknown_topic_count = if unknown { running.unknown_topic_count + 1 } else { 0 };
@@ -241,7 +258,8 @@ impl<T> Ops<T> {
                 || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
             let is_unexpected = error.code().is_some_and(|code| !code.is_retriable() && !code.is_permanent());
             let may_pass = is_unexpected && running.op.only_reads() && now.since(running.started) < UNKNOWN_TOPIC_GRACE;
-            if !((error.is_retriable() && can_retry) || may_pass) {
+            let retries = (error.is_retriable() && can_retry) || may_pass || running.op.handles_errors();
+            if !retries {
                 return self.finish(id, Err(error));
             }
             self.demand.refresh = true;
@@ -250,7 +268,9 @@ impl<T> Ops<T> {
         if let Some(output) = running.op.output() {
             return self.finish(id, Ok(output));
         }
-        running.next_step = running.in_flight.is_empty().then(|| now + running.backoff.next_wait());
+        let planned = running.next_step.filter(|_| is_idle);
+        running.next_step = (is_idle || running.in_flight.is_empty())
+            .then(|| planned.unwrap_or_else(|| now + running.backoff.next_wait()));
     }
 
     /// Makes the error of a malformed response retriable, until there are several such responses. Adds the broker to
@@ -267,6 +287,21 @@ impl<T> Ops<T> {
         }
         running.op.lost();
         Error::new(ErrorKind::Network, error.message_with_broker())
+    }
+
+    fn expire(&mut self, now: Time, id: u64) {
+        let Some(mut running) = self.running.remove(&id) else { return };
+        let time = running.deadline.since(running.requested_at);
+        let (in_flight, topics) = (&running.in_flight, &running.topics);
+        let explain = |part: Option<u32>, error: Option<&Error>| {
+            let of_item = in_flight.iter().filter(|request| Some(request.part) == part);
+            self.explain_requests(now, of_item, topics, error)
+        };
+        let output = running.op.expire(time, &explain);
+        let in_vain = || Error::in_vain(running.op.name(), time, &self.explain(now, &running), "check the brokers");
+        let result = output.ok_or_else(in_vain);
+        self.running.insert(id, running);
+        self.finish(id, result);
     }
 
     fn finish(&mut self, id: u64, result: Result<Output, Error>) {
@@ -312,7 +347,7 @@ impl<T: Send> Role for Ops<T> {
         self.cluster = cluster.clone();
         self.unreachable = None;
         // Operations that failed wait for their backoff. The others may have waited for metadata.
-        let waiting = |r: &Running<T>| r.in_flight.is_empty() && !r.failed;
+        let waiting = |r: &Running<T>| (r.in_flight.is_empty() || r.op.has_idle_items()) && !r.failed;
         let waiting: Vec<u64> = self.running.iter().filter(|(_, r)| waiting(r)).map(|(id, _)| *id).collect();
         for id in waiting {
             self.step(now, id);
@@ -354,9 +389,7 @@ impl<T: Send> Role for Ops<T> {
                 self.step(now, id);
                 continue;
             }
-            let time = running.deadline.since(running.requested_at);
-            let error = Error::in_vain(running.op.name(), time, &self.explain(now, running), "check the brokers");
-            self.finish(id, Err(error));
+            self.expire(now, id);
         }
     }
 }

@@ -3,12 +3,13 @@
 //!
 //! `mod.rs` runs operations. Each operation is in a file of its own.
 
+use super::item::ItemResult;
 use crate::api::Request;
 use crate::engine::call::AtLeast;
 use crate::engine::{Call, Cluster, Error, MetadataDemand, Reply, Target, Time};
-use crate::wire::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The result of an operation.
 #[derive(Clone, Debug)]
@@ -32,8 +33,8 @@ pub enum Output {
     Cluster(Arc<Cluster>),
     /// Partition numbers.
     Partitions(Vec<i32>),
-    /// A response with fields by name.
-    Response(Value),
+    /// For each item, its result.
+    Items(Vec<ItemResult>),
 }
 
 /// A committed offset, which is the next offset that a consumer of the group reads.
@@ -118,6 +119,9 @@ impl OpContext<'_> {
     }
 }
 
+/// Returns why an item has no result yet. The arguments are the item's request in flight and the error of its last attempt.
+pub type Explain<'a> = dyn Fn(Option<u32>, Option<&Error>) -> Error + 'a;
+
 /// An operation, which sends requests until it has a result.
 pub trait Op: Send {
     /// Returns the name of the operation for messages, such as `list offsets`.
@@ -125,6 +129,20 @@ pub trait Op: Send {
     /// Returns whether the operation only reads. After an unexpected error, it is then retried for some seconds.
     fn only_reads(&self) -> bool {
         false
+    }
+    /// Returns whether the operation decides itself which errors are final. An error that it returns then only delays the
+    /// next attempt.
+    fn handles_errors(&self) -> bool {
+        false
+    }
+    /// Returns whether `step` has to be called again although requests are in flight.
+    fn has_idle_items(&self) -> bool {
+        false
+    }
+    /// Ends the operation at the deadline, and returns the results of the items that are done. `time` is the timeout.
+    /// Without an output, the whole operation fails.
+    fn expire(&mut self, _time: Duration, _explain: &Explain<'_>) -> Option<Output> {
+        None
     }
     /// Sends the missing requests.
     fn step(&mut self, cx: &mut OpContext<'_>) -> Result<(), Error>;
