@@ -63,6 +63,8 @@ GROUP = 0
 TRANSACTION = 1
 SHARE = 2
 ANY_VERSION = (0, 32767)
+BY_PARTITION = "topics:name/partitions:partitionIndex"
+"""Lists of a response that has results by topic and partition."""
 CHANGE_MS = 30_000
 """Time that the controller may take for a change, in milliseconds."""
 UNKNOWN_TOPIC_GRACE = 0.7
@@ -71,6 +73,13 @@ LEADER_TIMEOUT = 10.0
 """Seconds to wait for the response of a partition leader before klamm looks for a new leader."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 NO_OPERATIONS = -(2**31)
+
+
+def partition_item(tp: TopicPartition, verb: str, fields: Fields, broker: int | None = None) -> Item:
+    """Return the item of a partition. The default of `broker` is the leader of the partition."""
+    route = (tp.topic, tp.partition) if broker is None else broker
+    tried = f"{verb} {tp.topic}-{tp.partition}"
+    return Item(fields, route, tried, (tp.topic, str(tp.partition)), (tp.topic, tp.partition))
 
 
 def nothing(fields: Fields) -> None:

@@ -6,17 +6,26 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from klamm.admin.calls import CHANGE_MS, Calls, choice, collect, known, partitions_of, plain, refusal
+from klamm.admin.calls import (
+    ANY_VERSION,
+    BY_PARTITION,
+    CHANGE_MS,
+    Calls,
+    choice,
+    collect,
+    known,
+    partition_item,
+    plain,
+)
 from klamm.arguments import INT32, integer, items_of
 from klamm.record import TopicPartition, timed
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from klamm.admin.calls import Fields
-    from klamm.errors import KafkaError
 
 ISOLATION_LEVELS = {"read_uncommitted": 0, "read_committed": 1}
 
@@ -93,57 +102,44 @@ class OffsetCalls(Calls):
         # Lookups by time need version 1 of ListOffsets, and isolation levels need version 2.
         oldest = max([2 if isolation else 0, *(OLDEST_VERSION.get(time, 1) for time in times_by_partition.values())])  # type: ignore[call-overload]
 
-        def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
-            fields = [
+        isolated = {"isolationLevel": isolation} if isolation else {}
+        items = {
+            tp: partition_item(
+                tp,
+                "list offsets of",
                 {
-                    "name": topic,
-                    "partitions": [{"partitionIndex": tp.partition, "timestamp": times_by_partition[tp]} for tp in tps],
-                }
-                for topic, tps in topics
-            ]
-            return {"replicaId": -1, "topics": fields, **({"isolationLevel": isolation} if isolation else {})}
-
-        def read(response: Fields) -> Iterator[tuple[TopicPartition, ListedOffset | KafkaError]]:
-            for topic, part in partitions_of(response["topics"], "name", "partitions"):
-                tp = TopicPartition(topic, part["partitionIndex"])
-                failed = refusal(part, f"list offsets of {topic}-{tp.partition}", topic, tp.partition)
-                offset = part["offset"] if "offset" in part else next(iter(part["oldStyleOffsets"]), -1)
-                numbers = (offset, part.get("timestamp", -1), part.get("leaderEpoch", -1))
-                yield tp, failed or ListedOffset(*map(known, numbers))
-
-        offsets_by_partition = await self._ask_leaders(
-            "ListOffsets", times_by_partition, request, read, timeout, oldest=oldest
+                    "replicaId": -1,
+                    "topics": [{"name": tp.topic, "partitions": [{"partitionIndex": tp.partition, "timestamp": time}]}],
+                    **isolated,
+                },
+            )
+            for tp, time in times_by_partition.items()
+        }
+        results = await self._for_items(
+            "ListOffsets", items, _listed, timeout, path=BY_PARTITION, versions=(oldest, ANY_VERSION[1])
         )
-        return collect(offsets_by_partition.items())
+        return collect(results.items())
 
     async def _epoch_ends(
         self, epochs: Mapping[TopicPartition, int], timeout: float | None
     ) -> dict[TopicPartition, EpochEnd]:
         leader_epochs = [integer("a leader epoch", epoch, 0, INT32) for _, epoch in items_of("epochs", epochs)]
-        epochs_by_partition = dict(zip(plain(epochs), leader_epochs, strict=True))
-
-        def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
-            return {
-                "topics": [
-                    {
-                        "topic": topic,
-                        "partitions": [
-                            {"partition": tp.partition, "leaderEpoch": epochs_by_partition[tp]} for tp in tps
-                        ],
-                    }
-                    for topic, tps in topics
-                ]
-            }
-
-        def read(response: Fields) -> Iterator[tuple[TopicPartition, EpochEnd | KafkaError]]:
-            for topic, part in partitions_of(response["topics"], "topic", "partitions"):
-                tp = TopicPartition(topic, part["partition"])
-                failed = refusal(part, f"look up a leader epoch of {topic}-{tp.partition}", topic, tp.partition)
-                yield tp, failed or EpochEnd(known(part.get("leaderEpoch", -1)), known(part["endOffset"]))
-
-        return collect(
-            (await self._ask_leaders("OffsetForLeaderEpoch", epochs_by_partition, request, read, timeout)).items()
+        items = {
+            tp: partition_item(
+                tp,
+                "look up a leader epoch of",
+                {
+                    "topics": [
+                        {"topic": tp.topic, "partitions": [{"partition": tp.partition, "leaderEpoch": leader_epoch}]}
+                    ]
+                },
+            )
+            for tp, leader_epoch in zip(plain(epochs), leader_epochs, strict=True)
+        }
+        results = await self._for_items(
+            "OffsetForLeaderEpoch", items, _epoch_end, timeout, path="topics:topic/partitions:partition"
         )
+        return collect(results.items())
 
     async def _delete_below(
         self, before: Mapping[TopicPartition, int | None], timeout: float | None
@@ -151,25 +147,19 @@ class OffsetCalls(Calls):
         checked_offsets = [
             -1 if offset is None else integer("an offset", offset, -1) for _, offset in items_of("before", before)
         ]
-        offsets_by_partition = dict(zip(plain(before), checked_offsets, strict=True))
-
-        def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
-            fields = [
+        items = {
+            tp: partition_item(
+                tp,
+                "delete records of",
                 {
-                    "name": topic,
-                    "partitions": [{"partitionIndex": tp.partition, "offset": offsets_by_partition[tp]} for tp in tps],
-                }
-                for topic, tps in topics
-            ]
-            return {"topics": fields, "timeoutMs": CHANGE_MS}
-
-        def read(response: Fields) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
-            for topic, part in partitions_of(response["topics"], "name", "partitions"):
-                tp = TopicPartition(topic, part["partitionIndex"])
-                failed = refusal(part, f"delete records of {topic}-{tp.partition}", topic, tp.partition)
-                yield tp, failed or part["lowWatermark"]
-
-        return collect((await self._ask_leaders("DeleteRecords", offsets_by_partition, request, read, timeout)).items())
+                    "topics": [{"name": tp.topic, "partitions": [{"partitionIndex": tp.partition, "offset": offset}]}],
+                    "timeoutMs": CHANGE_MS,
+                },
+            )
+            for tp, offset in zip(plain(before), checked_offsets, strict=True)
+        }
+        results = await self._for_items("DeleteRecords", items, _low_watermark, timeout, path=BY_PARTITION)
+        return collect(results.items())
 
 
 class Offsets(OffsetCalls):
@@ -254,3 +244,17 @@ class AsyncOffsets(OffsetCalls):
         self, before: Mapping[TopicPartition, int | None], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         return await self._delete_below(before, timeout)
+
+
+def _listed(part: Fields) -> ListedOffset:
+    offset = part["offset"] if "offset" in part else next(iter(part["oldStyleOffsets"]), -1)
+    return ListedOffset(*map(known, (offset, part.get("timestamp", -1), part.get("leaderEpoch", -1))))
+
+
+def _epoch_end(part: Fields) -> EpochEnd:
+    return EpochEnd(known(part.get("leaderEpoch", -1)), known(part["endOffset"]))
+
+
+def _low_watermark(part: Fields) -> int:
+    offset: int = part["lowWatermark"]
+    return offset
