@@ -6,23 +6,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from klamm.admin.calls import (
+    BY_PARTITION,
     TRANSACTION,
     Calls,
-    by_topic,
+    Item,
     collect,
     known,
-    numbers,
-    partitions_of,
+    nothing,
+    partition_item,
     plain,
-    refusal,
 )
 from klamm.arguments import INT16, INT32, boolean, integer, list_of, list_of_str, optional_string
-from klamm.errors import ArgumentError, KafkaError
+from klamm.errors import ArgumentError
 from klamm.record import TopicPartition
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from klamm.admin.calls import Fields
 
@@ -102,45 +102,36 @@ class TransactionCalls(Calls):
     async def _producers(
         self, partitions: Iterable[TopicPartition], broker: int | None, timeout: float | None
     ) -> dict[TopicPartition, list[ProducerState]]:
-        requested_partitions = plain(partitions)
-
-        def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
-            return {"topics": [{"name": topic, "partitionIndexes": numbers(tps)} for topic, tps in topics]}
-
-        def read(response: Fields) -> Iterator[tuple[TopicPartition, list[ProducerState] | KafkaError]]:
-            for topic, part in partitions_of(response["topics"], "name", "partitions"):
-                tp = TopicPartition(topic, part["partitionIndex"])
-                failed = refusal(part, f"describe producers of {topic}-{tp.partition}", topic, tp.partition)
-                yield tp, failed or [_producer(each) for each in part["activeProducers"]]
-
-        if broker is None:
-            return collect(
-                (await self._ask_leaders("DescribeProducers", requested_partitions, request, read, timeout)).items()
+        route = None if broker is None else integer("broker", broker, 0, INT32)
+        items = {
+            tp: partition_item(
+                tp,
+                "describe producers of",
+                {"topics": [{"name": tp.topic, "partitionIndexes": [tp.partition]}]},
+                route,
             )
-        route = integer("broker", broker, 0, INT32)
-        response = await self._ask("DescribeProducers", request(by_topic(requested_partitions)), timeout, route)
-        return collect(read(response))
+            for tp in plain(partitions)
+        }
+        results = await self._for_items("DescribeProducers", items, _producers, timeout, path=BY_PARTITION)
+        return collect(results.items())
 
     async def _describe_ids(
         self, transactional_ids: Iterable[str], timeout: float | None
     ) -> dict[str, TransactionDescription]:
-        ids = list_of_str("transactional_ids", transactional_ids)
-
-        async def attempt(wanted: list[str], left: float) -> dict[str, TransactionDescription | KafkaError]:
-            requests = {each: ({"transactionalIds": [each]}, (TRANSACTION, each)) for each in wanted}
-            responses = await self._ask_each("DescribeTransactions", requests, left)
-            return {each: _transaction(each, response) for each, response in responses.items()}
-
-        return collect((await self._repeat(ids, attempt, timeout)).items())
+        items = {
+            each: Item({"transactionalIds": [each]}, (TRANSACTION, each), f"describe transactional ID {each!r}")
+            for each in list_of_str("transactional_ids", transactional_ids)
+        }
+        return collect((await self._for_items("DescribeTransactions", items, _transaction, timeout)).items())
 
     async def _list_ids(self, filters: Fields, timeout: float | None) -> list[TransactionListing]:
         deadline = self._deadline(timeout)
 
-        async def attempt(brokers: list[int], left: float) -> dict[int, list[TransactionListing] | KafkaError]:
-            responses = await self._ask_brokers("ListTransactions", filters, brokers, left)
-            return {broker: _listed(broker, response) for broker, response in responses.items()}
-
-        results = await self._repeat(await self._brokers(deadline.left()), attempt, deadline.left())
+        items = {
+            broker: Item(filters, broker, f"list transactions of broker {broker}")
+            for broker in await self._brokers(deadline.left())
+        }
+        results = await self._for_items("ListTransactions", items, _listed, deadline.left())
         return [each for found in collect(results.items()).values() for each in found]
 
     async def _write_markers(
@@ -158,32 +149,27 @@ class TransactionCalls(Calls):
             "transactionResult": boolean("commit", commit),
         }
 
-        def request(topics: list[tuple[str, list[TopicPartition]]]) -> Fields:
-            topic_fields = [{"name": topic, "partitionIndexes": numbers(tps)} for topic, tps in topics]
-            return {"markers": [{**marker, "topics": topic_fields}]}
-
-        def read(response: Fields) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
-            for each in response["markers"]:
-                for topic, part in partitions_of(each["topics"], "name", "partitions"):
-                    tp = TopicPartition(topic, part["partitionIndex"])
-                    tried = f"write a transaction marker to {topic}-{tp.partition}"
-                    yield tp, refusal(part, tried, topic, tp.partition)
-
-        results = await self._ask_leaders("WriteTxnMarkers", plain(partitions), request, read, timeout)
+        items = {
+            tp: partition_item(
+                tp,
+                "write a transaction marker to",
+                {"markers": [{**marker, "topics": [{"name": tp.topic, "partitionIndexes": [tp.partition]}]}]},
+            )
+            for tp in plain(partitions)
+        }
+        results = await self._for_items("WriteTxnMarkers", items, nothing, timeout, path=f"markers/{BY_PARTITION}")
         collect(results.items())
 
     async def _fence(self, transactional_ids: Iterable[str], timeout: float | None) -> dict[str, FencedProducer]:
-        ids = list_of_str("transactional_ids", transactional_ids)
-
-        async def attempt(wanted: list[str], left: float) -> dict[str, FencedProducer | KafkaError]:
-            requests = {
-                each: ({"transactionalId": each, "transactionTimeoutMs": FENCING_TIMEOUT_MS}, (TRANSACTION, each))
-                for each in wanted
-            }
-            responses = await self._ask_each("InitProducerId", requests, left)
-            return {each: _fenced(each, response) for each, response in responses.items()}
-
-        return collect((await self._repeat(ids, attempt, timeout)).items())
+        items = {
+            each: Item(
+                {"transactionalId": each, "transactionTimeoutMs": FENCING_TIMEOUT_MS},
+                (TRANSACTION, each),
+                f"fence producers of transactional ID {each!r}",
+            )
+            for each in list_of_str("transactional_ids", transactional_ids)
+        }
+        return collect((await self._for_items("InitProducerId", items, _fenced, timeout)).items())
 
 
 class Transactions(TransactionCalls):
@@ -392,6 +378,10 @@ def _filters(
     return fields
 
 
+def _producers(part: Fields) -> list[ProducerState]:
+    return [_producer(each) for each in part["activeProducers"]]
+
+
 def _producer(fields: Fields) -> ProducerState:
     return ProducerState(
         fields["producerId"],
@@ -403,11 +393,9 @@ def _producer(fields: Fields) -> ProducerState:
     )
 
 
-def _transaction(transactional_id: str, response: Fields | KafkaError) -> TransactionDescription | KafkaError:
-    if isinstance(response, KafkaError):
-        return response
+def _transaction(response: Fields) -> TransactionDescription:
     (state,) = response["transactionStates"]
-    return refusal(state, f"describe transactional ID {transactional_id!r}") or TransactionDescription(
+    return TransactionDescription(
         state["transactionState"],
         state["producerId"],
         state["producerEpoch"],
@@ -417,17 +405,12 @@ def _transaction(transactional_id: str, response: Fields | KafkaError) -> Transa
     )
 
 
-def _listed(broker: int, response: Fields | KafkaError) -> list[TransactionListing] | KafkaError:
-    if isinstance(response, KafkaError):
-        return response
-    return refusal(response, f"list transactions of broker {broker}") or [
-        TransactionListing(each["transactionalId"], each["producerId"], each["transactionState"], broker)
+def _listed(response: Fields) -> list[TransactionListing]:
+    return [
+        TransactionListing(each["transactionalId"], each["producerId"], each["transactionState"], response["broker"])
         for each in response["transactionStates"]
     ]
 
 
-def _fenced(transactional_id: str, response: Fields | KafkaError) -> FencedProducer | KafkaError:
-    if isinstance(response, KafkaError):
-        return response
-    tried = f"fence producers of transactional ID {transactional_id!r}"
-    return refusal(response, tried) or FencedProducer(response["producerId"], response["producerEpoch"])
+def _fenced(response: Fields) -> FencedProducer:
+    return FencedProducer(response["producerId"], response["producerEpoch"])
