@@ -4,6 +4,7 @@
 //! Each scenario asserts its invariants at the end, with the seed in the message. `KLAMM_SIM_SEEDS=5000` runs 5000
 //! scenarios of each kind, and `KLAMM_SIM_SEED=105` runs only the seed 105.
 
+mod admin;
 mod changing;
 mod damaged;
 mod followers;
