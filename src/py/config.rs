@@ -126,7 +126,7 @@ pub(super) fn parse_with(
     if !config.ignored().is_empty() {
         let options: Vec<String> = config.ignored().iter().map(|(name, why)| format!("{name} ({why})")).collect();
         let loggers = target.get().loggers(py);
-        let message = ("configuration options without effect for a %s: %s", client.name(), options.join("; "));
+        let message = ("configuration options without effect for %s: %s", client.with_article(), options.join("; "));
         loggers.bind(py).get_item(Component::Network as usize)?.call_method1("info", message)?;
     }
     if let Some(secret) = config.exposed_secret() {

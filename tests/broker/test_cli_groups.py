@@ -47,7 +47,7 @@ def committed(run, group):
 def test_offsets_are_exported_and_imported(run, filled, tmp_path):
     exported = run(f"groups reset-offsets {filled} --to-current --export")
     assert exported == f"{filled},0,2\n{filled},1,3\n"
-    run(f"groups reset-offsets {filled} --to-latest --execute")
+    assert f"\nreset 2 partitions of group {filled}\n" in run(f"groups reset-offsets {filled} --to-latest --execute")
     assert committed(run, filled) == [5, 5]
     file = tmp_path / "offsets.csv"
     file.write_text(exported)
@@ -92,7 +92,8 @@ def test_members_are_removed_from_a_group(broker, run, filled):
 
 def test_a_consumer_of_a_share_group_acknowledges_what_it_prints(run, topic):
     run(f"topics create {topic} --partitions 1")
-    run(f"configs alter group {topic} --set share.auto.offset.reset=earliest")
+    altered = run(f"configs alter group {topic} --set share.auto.offset.reset=earliest")
+    assert altered == f"altered 1 setting of group {topic}\n"
     run(f"produce {topic}", stdin=b"a\nb\nc\n")
     assert run(f"consume {topic} --share {topic} -c 2") == "a\nb\n"
     assert run(f"consume {topic} --share {topic} -c 1") == "c\n"

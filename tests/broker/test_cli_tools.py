@@ -157,7 +157,7 @@ def test_a_target_with_fewer_partitions_is_refused(clusters):
     run("topics create copy --partitions 1 --json", new)
     result = command("mirror", "--from", f"{old}/t", "--to", f"{new}/copy")
     assert result.returncode == 1
-    assert b"has 1 partitions, and the source has 2" in result.stderr
+    assert b"has 1 partition, and the source has 2" in result.stderr
 
 
 def segment(folder, *batches):

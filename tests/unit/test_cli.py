@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import base64
 import json
 import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
+import klamm.cli
 from klamm.cli import build_parser, main, parse
 from klamm.cli.clients import client_config, closing
 from klamm.cli.lines import split_lines
 from klamm.cli.options import duration, pair
-from klamm.cli.output import CommandError, Output, print_error
+from klamm.cli.output import CommandError, Output, counted, print_error
 from klamm.cli.positions import Kind, Position, parse_position, resolve
 from klamm.cli.record_format import parse_format, record_fields, render_json, render_value
 from klamm.cli.records_in import Batch, NewRecord, parser, split_keys
@@ -409,3 +413,26 @@ def test_the_help_lists_each_command_in_one_group():
     lines = [line.split()[0] for part in groups for line in part.splitlines()[1:] if re.match(r"  [a-z]", line)]
     assert groups[0].startswith("records:\n  produce ")
     assert sorted(lines) == sorted(parser.parts)
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 brokers"), (1, "1 broker"), (4321, "4,321 brokers")])
+def test_a_number_has_a_noun_in_the_singular_or_plural(number, text):
+    assert counted(number, "broker") == text
+
+
+def test_messages_count_with_the_right_form_of_the_noun():
+    """A number in a message is followed by a noun only through `counted`, except for constants and units of limits."""
+    plural = re.compile(
+        r" (more |older )?(brokers|bytes|files|lines|members|packages|partitions|records|replicas|rows|topics)\b(?!/)"
+    )
+    wrong = []
+    for path in Path(klamm.cli.__file__).parent.rglob("*.py"):
+        for text in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for value, after in pairwise(getattr(text, "values", ()) if isinstance(text, ast.JoinedStr) else ()):
+                if (
+                    isinstance(value, ast.FormattedValue)
+                    and isinstance(after, ast.Constant)
+                    and plural.match(after.value)
+                ):
+                    wrong.append(f"{path.name}:{value.lineno}: {ast.unparse(value.value)}{after.value}")
+    assert [line for line in wrong if not re.search(r": (NODES|PARTITIONS|limit|length) ", line)] == []

@@ -85,16 +85,16 @@ def test_every_difference_names_its_package_and_both_counts():
     expected = {"more": Count(2, 20), "lost": Count(1, 5), "same": Count(1, 1)}
     found = {"more": Package(Count(3, 20)), "new": Package(Count(1, 0)), "same": Package(Count(1, 1))}
     assert differences(expected, found) == [
-        "lost: 1 lines and 5 bytes on disk, 0 lines and 0 bytes from the pipeline",
+        "lost: 1 line and 5 bytes on disk, 0 lines and 0 bytes from the pipeline",
         "more: 2 lines and 20 bytes on disk, 3 lines and 20 bytes from the pipeline",
-        "new: 0 lines and 0 bytes on disk, 1 lines and 0 bytes from the pipeline",
+        "new: 0 lines and 0 bytes on disk, 1 line and 0 bytes from the pipeline",
     ]
 
 
 def test_a_long_list_of_differences_is_cut(capsys):
     show_verdict(Output(), Count(1, 1), Count(2, 2), [f"package {number}" for number in range(13)])
     printed = capsys.readouterr().out.splitlines()
-    assert printed[0].startswith("NOT exact: 1 records and 1 bytes on disk, 2 records")
+    assert printed[0].startswith("NOT exact: 1 record and 1 byte on disk, 2 records")
     assert printed[-1] == "  and 3 more packages"
 
 

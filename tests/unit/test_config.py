@@ -183,6 +183,11 @@ def test_an_option_that_a_consumer_has_otherwise_is_pointed_to(option, says):
     assert says.replace("_", ".") in caught.value.hint.replace("_", ".")
 
 
+def test_an_unknown_key_of_an_admin_client_is_named_with_the_right_article():
+    with pytest.raises(ConfigError, match=r'unknown configuration key "zz\.top" for an admin client'):
+        klamm.Admin({"bootstrap.servers": NOWHERE, "zz.top": 1})
+
+
 def test_options_of_other_clients_with_the_same_meaning_are_accepted():
     klamm.Consumer(NOWHERE, fetch_message_max_bytes=5, max_poll_records=5, auto_offset_reset="smallest").close()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import klamm
 from klamm.cli.clients import admin_config
 from klamm.cli.options import add_common, add_confirmation, natural, naturals
+from klamm.cli.output import counted
 from klamm.cli.settings import CONTROLLERS
 from klamm.cli.values import as_json
 
@@ -102,8 +103,8 @@ def describe(args: argparse.Namespace, output: Output) -> int:
         output.result({**cells, **({"controllers": nodes} if controllers else {"brokers": nodes, "topics": listed})})
         return 0
     kind = "controller" if controllers else "broker"
-    count = "" if controllers else f", {len(listed)} topics"
-    output.say(f"cluster {cluster.cluster_id or '-'}, {len(cluster.brokers)} {kind}s{count}")
+    count = "" if controllers else f", {counted(len(listed), 'topic')}"
+    output.say(f"cluster {cluster.cluster_id or '-'}, {counted(len(cluster.brokers), kind)}{count}")
     active = "active" if controllers else "controller"
     output.table(
         (kind, "host", "port", "rack", "state"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import klamm
 from klamm.cli.clients import client_config
 from klamm.cli.options import add_common
-from klamm.cli.output import print_error
+from klamm.cli.output import counted, print_error
 from klamm.cli.settings import BROKERS, CONTROLLERS, config_path, effective, read_profiles
 from klamm.cli.watch import split_address
 from klamm.errors import AuthenticationError, BrokerError, KafkaError, NetworkError
@@ -139,7 +139,8 @@ def try_cluster(admin: klamm.Admin, config: dict[str, str], done: Any) -> KafkaE
         done(Step("tls", login, ok=True, detail=""))
     if "SASL" in protocol:
         done(Step("authenticate", login, ok=True, detail=""))
-    done(Step("metadata", f"cluster {cluster.cluster_id or '-'}", ok=True, detail=f"{len(cluster.brokers)} brokers"))
+    brokers = counted(len(cluster.brokers), "broker")
+    done(Step("metadata", f"cluster {cluster.cluster_id or '-'}", ok=True, detail=brokers))
     failure = None
     for node in cluster.brokers:
         where = f"{node.host}:{node.port}"

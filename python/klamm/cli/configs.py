@@ -8,7 +8,7 @@ import klamm
 from klamm.admin import ConfigChange, ConfigOperation, ConfigResource, ConfigSource
 from klamm.cli.clients import admin_config
 from klamm.cli.options import add_common, add_confirmation, add_repeated, pair
-from klamm.cli.output import UsageError
+from klamm.cli.output import UsageError, counted
 from klamm.cli.values import as_json
 
 if TYPE_CHECKING:
@@ -154,6 +154,7 @@ def alter(args: argparse.Namespace, output: Output) -> int:
                 admin.replace_configs(changes_by_resource, validate_only=True)
                 return 0
             admin.replace_configs(changes_by_resource)
+            done = "replaced all settings"
         else:
             by_resource = dict.fromkeys(resources, changes)
             if args.dry_run:
@@ -161,7 +162,8 @@ def alter(args: argparse.Namespace, output: Output) -> int:
                 output.confirmed(args, [line(resource, change) for resource in resources for change in changes])
                 return 0
             admin.incremental_alter_configs(by_resource)
-    lines = [f"altered {resource.kind} {resource.name}" for resource in resources]
+            done = f"altered {counted(len(changes), 'setting')}"
+    lines = [f"{done} of {resource.kind} {resource.name}" for resource in resources]
     return output.result_or_lines({"altered": as_json(resources)}, *lines)
 
 

@@ -22,7 +22,7 @@ from klamm import protocol
 from klamm.cli.flight import story
 from klamm.cli.json_text import finite
 from klamm.cli.options import natural
-from klamm.cli.output import CommandError
+from klamm.cli.output import CommandError, counted
 from klamm.cli.record_format import header_fields, text_field
 from klamm.cli.terminal import unescaped
 from klamm.cli.typed_values import add_decoding, decode_values
@@ -202,7 +202,7 @@ class Decoder:
                 at += LENGTH + size
             del buffer[:start]
         if buffer:
-            yield {"at": at, **self.failure(f"the input ends {len(buffer)} bytes into a frame")}
+            yield {"at": at, **self.failure(f"the input ends {counted(len(buffer), 'byte')} into a frame")}
 
     def failure(self, message: str) -> dict[str, Any]:
         """Return an object with an `error`, and remember that decoding failed."""

@@ -10,7 +10,7 @@ import json
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from klamm.cli.output import CommandError, one_line
+from klamm.cli.output import CommandError, counted, one_line
 from klamm.errors import ConfigError, DecodeError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def head(entry: dict[str, Any]) -> str:
     if entry["flight"] != SUPPORTED:
         raise ValueError(f"format {entry['flight']}")
     began = datetime.fromtimestamp(entry["started_us"] / 1e6, timezone.utc).isoformat(timespec="milliseconds")
-    lost = f", {entry['dropped']:,} older entries were dropped" if entry["dropped"] else ""
+    lost = f", older entries dropped: {entry['dropped']:,}" if entry["dropped"] else ""
     return one_line(f"client {entry['client_id']!r} of klamm {entry['klamm']}, created at {began}{lost}")
 
 
@@ -88,7 +88,7 @@ def line_of(entry: dict[str, Any], sent: dict[tuple[str, int], int]) -> str:
     else:
         sent[key] = at
     errors = "".join(f", {shown(error)}" for error in entry.get("errors", []))
-    size = f"{int(entry['size']):,} bytes, checksum {entry['checksum']}"
+    size = f"{counted(int(entry['size']), 'byte')}, checksum {entry['checksum']}"
     return one_line(f"{time}  {arrow} {key[0]}  {request_text}, {size}{latency}{errors}")
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import klamm
 from klamm.cli.clients import admin_config
 from klamm.cli.options import add_common, add_repeated, duration, natural, topic_partitions
-from klamm.cli.output import CommandError, UsageError
+from klamm.cli.output import CommandError, UsageError, counted
 from klamm.cli.positions import Bounds, Kind, Position, parse_time, resolve
 from klamm.cli.values import expand
 from klamm.errors import GroupIdNotFoundError
@@ -163,7 +163,9 @@ def show(args: argparse.Namespace, output: Output, current: Offsets, new: Offset
         return
     rows = [(part["topic"], str(part["partition"]), part["current_offset"], part["new_offset"]) for part in parts]
     output.table(("topic", "partition", "current", "new"), rows)
-    if not args.execute:
+    if args.execute:
+        output.say(f"reset {counted(len(parts), 'partition')} of group {args.group}")
+    else:
         output.say("nothing was changed; use --execute to set the new offsets")
 
 
@@ -207,7 +209,8 @@ def check_empty(admin: klamm.Admin, group: str) -> None:
         return
     if description.state not in {"Empty", "Dead"}:
         raise CommandError(
-            f"cannot reset offsets: group {group!r} is in use, in state {description.state} with {len(description.members)} members",
+            f"cannot reset offsets: group {group!r} is in use, in state {description.state} with "
+            f"{counted(len(description.members), 'member')}",
             hint="stop its members first; `klamm groups describe` shows their hosts",
         )
 

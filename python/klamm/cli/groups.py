@@ -10,6 +10,7 @@ from klamm.admin.group_offsets import unread
 from klamm.cli.clients import admin_config
 from klamm.cli.group_resets import add_reset
 from klamm.cli.options import add_common, add_confirmation, add_repeated
+from klamm.cli.output import counted
 from klamm.cli.typed_groups import delete_offsets
 from klamm.cli.values import add_partitions
 
@@ -124,7 +125,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
         count = len(group["members"])
         output.say(
             f"{group['group']}: {group['state']}, {group['type']}{assignor}, coordinator {group['coordinator']}, "
-            f"{count} member{'' if count == 1 else 's'}"
+            f"{counted(count, 'member')}"
         )
         columns = ("topic", "partition", "current_offset", "end_offset", "lag", "member_id", "host", "client_id")
         rows = [tuple(part[column] for column in columns) for part in group["partitions"]]

@@ -8,6 +8,7 @@ import klamm
 from klamm.admin import Replica
 from klamm.cli.clients import admin_config
 from klamm.cli.options import add_common, add_confirmation, natural, naturals
+from klamm.cli.output import counted
 from klamm.cli.values import add_partitions, as_json, expand
 
 if TYPE_CHECKING:
@@ -110,5 +111,5 @@ def move(args: argparse.Namespace, output: Output) -> int:
         if not output.confirmed(args, lines):
             return 0
         admin.alter_replica_log_dirs(dict.fromkeys(replicas, args.path))
-    line = f"the broker moves {len(replicas)} replicas; `klamm log-dirs describe` shows the progress"
+    line = f"started to move {counted(len(replicas), 'replica')} to {args.path}; `klamm log-dirs describe` shows the progress"
     return output.result_or_lines({"moved": as_json(replicas), "path": args.path}, line)

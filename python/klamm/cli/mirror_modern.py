@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import klamm
 from klamm.cli.clients import closing
-from klamm.cli.output import CommandError
+from klamm.cli.output import CommandError, counted
 from klamm.errors import BrokerError, TopicAlreadyExistsError
 
 if TYPE_CHECKING:
@@ -90,11 +90,6 @@ def summary(args: argparse.Namespace, records: int, size: int, partitions: int, 
         f"copied {counted(records, 'record')} ({counted(size, 'byte')}) of {counted(partitions, 'partition')} "
         f"from {args.source.topic} to {args.target.topic} in {seconds:.2f} s"
     )
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun in the singular or plural."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Copy:
@@ -172,7 +167,7 @@ def check_partitions(producer: klamm.Producer, topic: str, numbers: list[int]) -
     there = producer.partitions_for(topic)
     if not set(numbers) <= set(there):
         raise CommandError(
-            f"topic {topic!r} of the target has {len(there)} partitions, and the source has {len(numbers)}",
+            f"topic {topic!r} of the target has {counted(len(there), 'partition')}, and the source has {len(numbers)}",
             f"run `klamm topics add-partitions {topic} --total {len(numbers)}` on the target",
         )
 

@@ -209,17 +209,20 @@ class Output:
             TextColumn("{task.description}"),
             BarColumn(),
             TaskProgressColumn(),
-            TextColumn("{task.fields[records]:,} records"),
+            TextColumn("{task.fields[counted]}"),
             TimeElapsedColumn(),
             console=Console(file=unescaped(sys.stderr)),
             transient=True,
             # On a terminal, rich prints lines of text above the bar.
             redirect_stdout=sys.stdout.isatty(),
         )
-        task = bar.add_task(visible(description), total=total or None, records=0)
+        task = bar.add_task(visible(description), total=total or None, counted=counted(0, "record"))
+        done = 0
 
         def advance(count: int, records: int) -> None:
-            bar.update(task, advance=count, records=bar.tasks[task].fields["records"] + records)
+            nonlocal done
+            done += records
+            bar.update(task, advance=count, counted=counted(done, "record"))
 
         with bar, escaped_terminals():  # rich has replaced the streams
             yield advance
@@ -244,6 +247,11 @@ def has_rich() -> bool:
 
 
 INSTALL_RICH = "pip install 'klamm[cli]' for tables and progress bars"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun in the singular or plural."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def plain(cell: object) -> str:

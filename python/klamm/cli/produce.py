@@ -10,7 +10,7 @@ import klamm
 from klamm.cli.clients import client_config, closing
 from klamm.cli.lines import read_chunks, split_lines, total_size
 from klamm.cli.options import add_connection, add_json, add_repeated, encoded, natural, pair, positive
-from klamm.cli.output import CommandError, UsageError, describe
+from klamm.cli.output import CommandError, UsageError, counted, describe
 from klamm.cli.records_in import Batch, parser, separator
 from klamm.cli.typed_values import add_writing, writing
 from klamm.errors import DecodeError
@@ -148,7 +148,7 @@ def run(args: argparse.Namespace, output: Output) -> int:
     elif sys.stderr.isatty():
         rate = records / seconds if seconds else 0.0
         print(
-            f"{records:,} records, {value_bytes:,} bytes in {seconds:.2f} s ({rate:,.0f} records/s)",
+            f"{counted(records, 'record')}, {counted(value_bytes, 'byte')} in {seconds:.2f} s ({rate:,.0f} records/s)",
             file=sys.stderr,
         )
     return 0

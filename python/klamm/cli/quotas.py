@@ -115,9 +115,9 @@ def alter(args: argparse.Namespace, output: Output) -> int:
     with klamm.Admin(admin_config(args)) as admin:
         admin.alter_client_quotas({entity(args): changes}, validate_only=args.dry_run)
     parts = {part: named(getattr(args, part)) for part in PARTS}
-    would = "would " if args.dry_run else ""
+    would, remove = ("would ", "remove") if args.dry_run else ("", "removed")
     lines = [
-        f"{would}remove {name}" if value is None else f"{would}set {name} to {value:.15g}"
+        f"{would}{remove} {name}" if value is None else f"{would}set {name} to {value:.15g}"
         for name, value in changes.items()
     ]
     return output.result_or_lines({**parts, "changes": changes, "dry_run": args.dry_run}, *lines)

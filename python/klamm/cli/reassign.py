@@ -18,7 +18,7 @@ import klamm
 from klamm.admin import ConfigChange, ConfigOperation, ConfigResource, Replica
 from klamm.cli.clients import admin_config
 from klamm.cli.options import add_common, add_confirmation, naturals, positive
-from klamm.cli.output import CommandError
+from klamm.cli.output import CommandError, counted
 from klamm.cli.settings import CONTROLLERS
 from klamm.cli.values import add_partitions, as_json, expand, words
 from klamm.errors import CombinedError, ReplicaNotAvailableError
@@ -194,7 +194,8 @@ def plan(args: argparse.Namespace, _: Output) -> int:
     too_many = max(factor or len(replicas) for replicas in before.values())
     if too_many > len(chosen):
         raise CommandError(
-            f"{too_many} replicas do not fit on {len(chosen)} brokers", "name more brokers with --brokers"
+            f"cannot place {counted(too_many, 'replica')} on {counted(len(chosen), 'broker')}",
+            "name more brokers with --brokers",
         )
     if args.current is not None:
         args.current.write_text(plan_text(before) + "\n", encoding="utf-8")
@@ -259,7 +260,7 @@ def execute(args: argparse.Namespace, output: Output) -> int:
         for tp in sorted(wanted)
     ]
     progress = "" if args.wait else "; `klamm reassign verify` shows the progress"
-    line = f"{'finished' if args.wait else 'started'} {len(listed)} moves{progress}"
+    line = f"{'finished' if args.wait else 'started'} {counted(len(listed), 'move')}{progress}"
     return output.result_or_lines({"finished": args.wait, "partitions": listed}, line)
 
 
@@ -354,4 +355,4 @@ def cancel(args: argparse.Namespace, output: Output) -> int:
             own = {broker for replicas in plan.values() for broker in replicas} if CONTROLLERS in config else None
             remove_throttle(admin, plan, own)
     listed = [{"topic": tp.topic, "partition": tp.partition} for tp in sorted(moving)]
-    return output.result_or_lines({"cancelled": listed}, f"cancelled {len(listed)} moves")
+    return output.result_or_lines({"cancelled": listed}, f"cancelled {counted(len(listed), 'move')}")

@@ -8,7 +8,7 @@ import klamm
 from klamm.cli.clients import admin_config
 from klamm.cli.group_resets import add_reset
 from klamm.cli.options import add_common, add_confirmation, add_repeated, topic_partitions
-from klamm.cli.output import CommandError
+from klamm.cli.output import CommandError, counted
 from klamm.cli.values import as_json, expand, words
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def describe(args: argparse.Namespace, output: Output) -> int:
             output.say("")
         count = len(group.members)
         output.say(
-            f"{group.group}: {group.state}, {args.kind}, coordinator {group.coordinator}, {count} member{'' if count == 1 else 's'}"
+            f"{group.group}: {group.state}, {args.kind}, coordinator {group.coordinator}, {counted(count, 'member')}"
         )
         start = "start" if args.kind == "share" else "current"
         rows = [(each["topic"], str(each["partition"]), each["offset"], each["lag"]) for each in offsets[group.group]]

@@ -104,7 +104,7 @@ def set_password(args: argparse.Namespace, output: Output) -> int:
     change = ScramUpsertion(args.user, password, MECHANISMS[args.mechanism], args.iterations)
     with klamm.Admin(admin_config(args)) as admin:
         admin.alter_user_scram_credentials([change])
-    return done(args, output, "set password of")
+    return done(args, output, "set the password of")
 
 
 def delete(args: argparse.Namespace, output: Output) -> int:
@@ -113,7 +113,7 @@ def delete(args: argparse.Namespace, output: Output) -> int:
         if not output.confirmed(args, [f"delete the {args.mechanism} password of user {args.user}"]):
             return 0
         admin.alter_user_scram_credentials([ScramDeletion(args.user, MECHANISMS[args.mechanism])])
-    return done(args, output, "deleted password of")
+    return done(args, output, "deleted the password of")
 
 
 def done(args: argparse.Namespace, output: Output, what: str) -> int:

@@ -27,6 +27,16 @@ impl ClientType {
             Self::Admin => "admin",
         }
     }
+
+    /// Returns the name with an article, for messages.
+    pub(super) fn with_article(self) -> &'static str {
+        match self {
+            Self::Producer => "a producer",
+            Self::Consumer => "a consumer",
+            Self::ShareConsumer => "a share consumer",
+            Self::Admin => "an admin client",
+        }
+    }
 }
 
 /// The values that a key allows.

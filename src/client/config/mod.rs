@@ -91,8 +91,8 @@ impl Config {
             return Ok(());
         }
         Err(invalid(
-            format!("this is the configuration of a {}", own.name()),
-            format!("parse it for a {}", client.name()),
+            format!("this is the configuration of {}", own.with_article()),
+            format!("parse it for {}", client.with_article()),
         ))
     }
 

@@ -28,7 +28,7 @@ from klamm.cli.demo.result import (
     total_of,
 )
 from klamm.cli.demo.spark_job import check_prerequisites, spark_job
-from klamm.cli.output import CommandError
+from klamm.cli.output import CommandError, counted
 
 if TYPE_CHECKING:
     import argparse
@@ -141,7 +141,7 @@ def stages(topics: Topics, corpus: Corpus, folder: Path, output: Output) -> int:
 
 def produce(topics: Topics, corpus: Corpus, output: Output) -> Stage:
     """Stage 2: produce each line as one record."""
-    output.say(f"2/4 produce: sending the lines of {len(corpus.sources):,} files to {topics.lines}")
+    output.say(f"2/4 produce: sending the lines of {counted(len(corpus.sources), 'file')} to {topics.lines}")
     started = time.monotonic()
     producer = klamm.Producer(topics.bootstrap)
     with closing(producer), output.progress("produce", corpus.size) as advance:
@@ -150,7 +150,7 @@ def produce(topics: Topics, corpus: Corpus, output: Output) -> Stage:
             advance(sum(map(len, lines)) + len(lines), len(lines))
         producer.flush()
     stage = Stage("produce", corpus.total, time.monotonic() - started)
-    output.say(f"    {stage.count.records:,} records, {stage.count.bytes:,} bytes, all acknowledged")
+    output.say(f"    {counted(stage.count.records, 'record')}, {counted(stage.count.bytes, 'byte')}, all acknowledged")
     return stage
 
 
@@ -171,7 +171,7 @@ def pipe(topics: Topics, produced: Count, folder: Path, output: Output) -> Stage
             shown = rows
             result = event.get("result", result)
     records = int(result["input_rows"])
-    output.say(f"    {records:,} rows in {result['seconds']:.1f} s")
+    output.say(f"    {counted(records, 'row')} in {result['seconds']:.1f} s")
     return Stage("pipeline", Count(records, produced.bytes), result["seconds"])
 
 

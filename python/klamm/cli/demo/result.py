@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import klamm
 from klamm.cli.demo.corpus import Count
+from klamm.cli.output import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +75,11 @@ def parse_package(value: bytes) -> Package:
     return Package(Count(fields["lines"], fields["bytes"]), [str(name) for name in fields["identifiers"]])
 
 
+def amount(count: Count, noun: str) -> str:
+    """Return the number of records, as `noun`, and the number of bytes."""
+    return f"{counted(count.records, noun)} and {counted(count.bytes, 'byte')}"
+
+
 def differences(expected: Mapping[str, Count], found: Mapping[str, Package]) -> list[str]:
     """Return one line of text for each package whose counts differ from the counts on disk."""
     lines = []
@@ -81,10 +87,7 @@ def differences(expected: Mapping[str, Count], found: Mapping[str, Package]) -> 
         want = expected.get(package, Count())
         got = found[package].count if package in found else Count()
         if want != got:
-            lines.append(
-                f"{package}: {want.records:,} lines and {want.bytes:,} bytes on disk, "
-                f"{got.records:,} lines and {got.bytes:,} bytes from the pipeline"
-            )
+            lines.append(f"{package}: {amount(want, 'line')} on disk, {amount(got, 'line')} from the pipeline")
     return lines
 
 
@@ -96,7 +99,7 @@ def show_packages(output: Output, packages: Mapping[str, Package]) -> None:
         for name, package in ranked[:TOP_PACKAGES]
     ]
     total = total_of(packages)
-    rows.append((f"all {len(packages)} packages", total.records, total.bytes, ""))
+    rows.append((f"all of {counted(len(packages), 'package')}", total.records, total.bytes, ""))
     output.table(("package", "lines", "bytes", "frequent identifiers"), rows)
 
 
@@ -112,16 +115,13 @@ def show_stages(output: Output, stages: list[Stage]) -> None:
 def show_verdict(output: Output, expected: Count, found: Count, wrong: list[str]) -> None:
     """Print whether the counts are exact, and the differences."""
     if not wrong:
-        output.say(f"exact: {found.records:,} records and {found.bytes:,} bytes, as on disk")
+        output.say(f"exact: {amount(found, 'record')}, as on disk")
         return
-    output.say(
-        f"NOT exact: {expected.records:,} records and {expected.bytes:,} bytes on disk, "
-        f"{found.records:,} records and {found.bytes:,} bytes from the pipeline"
-    )
+    output.say(f"NOT exact: {amount(expected, 'record')} on disk, {amount(found, 'record')} from the pipeline")
     for line in wrong[:SHOWN_DIFFERENCES]:
         output.say(f"  {line}")
     if len(wrong) > SHOWN_DIFFERENCES:
-        output.say(f"  and {len(wrong) - SHOWN_DIFFERENCES} more packages")
+        output.say(f"  and {counted(len(wrong) - SHOWN_DIFFERENCES, 'more package')}")
 
 
 def total_of(packages: Mapping[str, Package]) -> Count:
