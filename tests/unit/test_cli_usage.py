@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
 
 import pytest
 
 from cli_process import klamm
+from klamm.cli.watch import Warnings
 
 NOWHERE = "-b 127.0.0.1:1"
 
@@ -133,3 +136,15 @@ def test_the_command_alone_prints_its_help():
     assert alone.returncode == 0
     assert alone.stdout == klamm("--help").stdout
     assert alone.stderr in (b"", "")
+
+
+def test_a_warning_is_printed_once_in_ten_minutes(capsys):
+    handler = Warnings(threading.Thread())
+    for seconds, text in [(0, "gone"), (1, "gone"), (2, "back"), (599, "gone"), (601, "gone"), (700, "gone")]:
+        record = logging.LogRecord("klamm.network", logging.WARNING, "", 0, text, None, None)
+        record.created = 1_700_000_000.0 + seconds
+        handler.emit(record)
+    assert capsys.readouterr().err.split() == [
+        word for text in ("gone", "back", "gone") for word in f"klamm: warning: {text}".split()
+    ]
+    assert list(handler.printed) == ["klamm: warning: gone"], "it does not grow"

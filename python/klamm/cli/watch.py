@@ -3,8 +3,8 @@
 Clients retry in silence until their timeout. While the clients retry, a thread tries plain TCP connections to the
 bootstrap addresses, and prints the first failure. On a terminal, the thread shows a spinner until an address accepts a
 connection. When an address has accepted a connection, the thread stops, because the clients report all later errors.
-This module also prints warnings that the clients log. While the thread runs, the module prints no warnings about
-connections.
+This module also prints warnings that the clients log, and the same warning at most once in ten minutes. While the
+thread runs, the module prints no warnings about connections.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ SHOWN = {"klamm.network", "klamm.group", "klamm.consumer", "klamm.share", "klamm
 
 For warnings of all other loggers, the command itself fails with the logged error.
 """
+AGAIN_SECONDS = 600.0
+"""Time until a warning is printed again. The clients log a problem that lasts several times."""
 FLUSH_SECONDS = 0.5
 """At the end, wait at most this long for warnings that are not printed yet."""
 
@@ -45,12 +47,19 @@ class Warnings(logging.Handler):
     def __init__(self, thread: threading.Thread) -> None:
         super().__init__()
         self.thread = thread
+        self.printed: dict[str, float] = {}
+        """Maps each line of the last ten minutes to the time when it was printed."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print the warning on one line."""
+        """Print the warning on one line, unless the same line was printed a short time ago."""
         said_by_thread = record.name == "klamm.network" and self.thread.is_alive()
-        if record.name in SHOWN and not said_by_thread:
-            print(f"klamm: {record.levelname.lower()}: {one_line(record.getMessage())}", file=sys.stderr, flush=True)
+        if record.name not in SHOWN or said_by_thread:
+            return
+        line = f"klamm: {record.levelname.lower()}: {one_line(record.getMessage())}"
+        self.printed = {text: time for text, time in self.printed.items() if record.created < time + AGAIN_SECONDS}
+        if line not in self.printed:
+            self.printed[line] = record.created
+            print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
