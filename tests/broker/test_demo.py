@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli_process import interrupt, klamm, started
-from klamm.cli import parse
+from klamm.cli.command_line import parse
 from klamm.cli.demo import flow
 from klamm.cli.demo.corpus import Corpus, Count, find_corpus
 from klamm.cli.output import Output

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 import klamm.cli
-from klamm.cli import build_parser, main, parse
+from klamm.cli import build_parser, main
 from klamm.cli.clients import client_config, closing
+from klamm.cli.command_line import MODULES, NAMES, named, parse
 from klamm.cli.lines import split_lines
 from klamm.cli.options import duration, pair
 from klamm.cli.output import CommandError, Output, counted, print_error
@@ -394,8 +395,33 @@ def test_after_success_closing_waits_and_may_fail():
 
 def test_help_loads_nothing_slow():
     program = "import sys, klamm.cli; klamm.cli.build_parser(); print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout.split()
-    assert not {"rich", "shtab", "pyarrow", "pyspark", "asyncio", "subprocess", "tempfile"} & set(loaded)
+    assert not {"rich", "shtab", "pyarrow", "pyspark", "asyncio", "subprocess", "tempfile"} & loaded_by(program)
+
+
+def loaded_by(program):
+    """Return the modules that a program has imported when it prints their names as its last line."""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    return set(ran.stdout.splitlines()[-1].split())
+
+
+def test_the_version_loads_neither_the_parser_nor_a_command():
+    loaded = loaded_by("import sys, klamm.cli; klamm.cli.main(['--version']); print(*sys.modules)")
+    assert {name for name in loaded if name.startswith("klamm")} == {"klamm", "klamm._klamm", "klamm.cli"}
+    assert not {"argparse", "dataclasses", "importlib.metadata", "logging", "re", "typing"} & loaded
+
+
+@pytest.mark.parametrize("line", ["users list", "-F topics users list", "configs alter topic topics"])
+def test_a_command_loads_the_modules_of_the_named_commands_only(line):
+    loaded = loaded_by(
+        f"import sys; from klamm.cli.command_line import build_parser, named; build_parser(named({line.split()})); print(*sys.modules)"
+    )
+    homes = {f"klamm.cli.{MODULES.get(name, name.replace('-', '_'))}" for name in NAMES}
+    assert loaded & homes == {f"klamm.cli.{word}" for word in line.split() if word in NAMES}
+
+
+@pytest.mark.parametrize("line", ["", "--help", "-h topics", "nonsense topics", "-b localhost:9092"])
+def test_a_command_line_without_a_known_command_has_all_commands(line):
+    assert named(line.split()) is NAMES
 
 
 def test_header_names_that_are_not_utf8_are_written_as_their_bytes():
@@ -412,7 +438,7 @@ def test_the_help_lists_each_command_in_one_group():
     groups = [part for part in parser.format_help().split("\n\n") if "\n  " in part]
     lines = [line.split()[0] for part in groups for line in part.splitlines()[1:] if re.match(r"  [a-z]", line)]
     assert groups[0].startswith("records:\n  produce ")
-    assert sorted(lines) == sorted(parser.parts)
+    assert sorted(lines) == sorted(parser.parts) == sorted(NAMES)
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 brokers"), (1, "1 broker"), (4321, "4,321 brokers")])

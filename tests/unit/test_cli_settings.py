@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from klamm.cli import main, parse
+from klamm.cli import main
 from klamm.cli.clients import client_config
+from klamm.cli.command_line import parse
 from klamm.cli.output import UsageError
 from klamm.cli.settings import java_properties
 

@@ -18,7 +18,8 @@ import tomllib
 
 import klamm
 from klamm import other_clients
-from klamm.cli import build_parser, parse
+from klamm.cli import build_parser
+from klamm.cli.command_line import parse
 from klamm.testing import DevBroker
 
 ROOT = Path(__file__).parents[2]
