@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import pkgutil
@@ -27,12 +28,27 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benches" / 
 FILES = re.compile(r"`((?:src|python|tests|scripts|benches|examples)/[\w/.-]+)`")
 
 
-@pytest.mark.parametrize("name", ["write_configuration", "write_errors"])
+@pytest.mark.parametrize("name", ["write_configuration", "write_errors", "write_stub"])
 def test_a_page_that_a_script_writes_is_up_to_date(name):
     spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     writer = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(writer)
     assert writer.PAGE.read_text(encoding="utf-8") == writer.page(), f"run python scripts/{name}.py"
+
+
+def test_the_stub_has_docstrings_for_every_name_of_the_extension_that_klamm_exports():
+    names = {id(value): name for name, value in vars(klamm._klamm).items()}
+    modules = [klamm, *(import_module(f"klamm.{name}") for name in sorted(klamm._MODULES))]
+    exported = {id(getattr(module, name)) for module in modules for name in getattr(module, "__all__", ())}
+    tree = ast.parse((ROOT / "python" / "klamm" / "_klamm.pyi").read_text(encoding="utf-8"))
+    documented = {
+        node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node)
+    }
+    assert {names[each] for each in exported & names.keys()} - documented == {"__version__"}
+
+
+def test_completion_lists_public_names_only():
+    assert {"Producer", "errors"} <= set(dir(klamm)) == {*klamm.__all__, *klamm._MODULES}
 
 
 def test_the_page_of_the_command_line_is_up_to_date():
