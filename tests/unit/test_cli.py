@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import base64
+import io
 import json
 import re
 import subprocess
@@ -462,3 +463,33 @@ def test_messages_count_with_the_right_form_of_the_noun():
                 ):
                     wrong.append(f"{path.name}:{value.lineno}: {ast.unparse(value.value)}{after.value}")
     assert [line for line in wrong if not re.search(r": (NODES|PARTITIONS|limit|length) ", line)] == []
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "environment", "has_color"),
+    [
+        (True, {}, True),
+        (True, {"NO_COLOR": ""}, True),
+        (True, {"NO_COLOR": "1"}, False),
+        (True, {"TERM": "dumb"}, False),
+        (False, {}, False),
+    ],
+)
+def test_the_first_words_of_errors_and_hints_have_a_color_on_a_terminal(
+    is_terminal, environment, has_color, monkeypatch
+):
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert main(["config", "show", "--profile", "a\x1b[5mb"]) == 2
+    with pytest.raises(SystemExit):
+        main(["nonsense"])
+    plain = re.sub(r"\x1b\[(1;31|0)m", "", stream.getvalue())
+    assert (plain != stream.getvalue()) is has_color
+    assert ("\x1b" in plain) is not is_terminal, "control characters are escaped on terminals alone"
+    assert plain.startswith("klamm: ")
+    assert "\nklamm: error: unknown command 'nonsense'; " in plain

@@ -34,7 +34,11 @@ WRONG = {
     "topics add-partitions t": "--total",
     "topics describe --unavailable --under-replicated": "not allowed with",
     "produce": "TOPIC",
-    "produce t --acks 2": "'2'",
+    "produce t --acks 2": "'2' must be one of: 0, 1, all;",
+    "produce t --compression gzpi": "must be one of: none, gzip, snappy, lz4, zstd; did you mean gzip?",
+    "consume t --from start": "; did you mean earliest?",
+    "consume t --from latst": "; did you mean latest?",
+    "decode --as reqest 00": "did you mean request?",
     "produce t --compression rar": "'rar'",
     "produce t --key-separator=": "must not be empty",
     "produce t f --unknown": "unknown option --unknown",
@@ -147,4 +151,4 @@ def test_a_warning_is_printed_once_in_ten_minutes(capsys):
     assert capsys.readouterr().err.split() == [
         word for text in ("gone", "back", "gone") for word in f"klamm: warning: {text}".split()
     ]
-    assert list(handler.printed) == ["klamm: warning: gone"], "it does not grow"
+    assert list(handler.printed) == ["warning: gone"], "it does not grow"

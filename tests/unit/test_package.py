@@ -149,7 +149,7 @@ Output().say("\\x1b7")
     assert "\x1b]" not in printed
     assert "\x07" not in printed
     assert r"b\u001b]0;x\u0007" in printed
-    assert r"klamm: c\u001b]0;x\u0007" in printed
+    assert "\x1b[1;31mklamm:\x1b[0m " + r"c\u001b]0;x\u0007" in printed
     assert printed.endswith("\x1b7\n")
 
 

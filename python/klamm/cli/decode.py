@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from klamm import protocol
+from klamm.cli.color import print_hint
 from klamm.cli.flight import story
 from klamm.cli.json_text import finite
 from klamm.cli.options import natural
@@ -126,7 +127,7 @@ def run(args: argparse.Namespace, _: Output) -> int:
             print(flush=True)
     if decoder.failed and decoder.wrapped:
         join = "if the lines are one wrapped input, join them (base64 -w0, xxd -p -c0)"
-        print(f"hint: each line was decoded separately; {join}", file=sys.stderr)
+        print_hint(f"each line was decoded separately; {join}")
     return 1 if decoder.failed else 0
 
 

@@ -9,7 +9,6 @@ without losing or repeating a record.
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import klamm
 from klamm import legacy
 from klamm.cli import mirror_modern
 from klamm.cli.clients import closing
+from klamm.cli.color import print_warning
 from klamm.cli.options import add_json, add_settings, pair, positive
 from klamm.cli.output import UsageError
 from klamm.config import verdict
@@ -222,11 +222,7 @@ def fetch(consumer: legacy.Consumer07, args: argparse.Namespace, copied: Copied,
         if not args.follow:
             raise
         if not copied.is_away:
-            print(
-                f"klamm: {error.message}; the copy continues when the old broker responds again",
-                file=sys.stderr,
-                flush=True,
-            )
+            print_warning(f"{error.message}; the copy continues when the old broker responds again")
         copied.is_away = True
         return None
     copied.is_away = False
@@ -277,10 +273,9 @@ def start_offsets(
             committed = reader.committed([tp])[tp]
         earliest = consumer.earliest(old.topic, number)
         if committed is not None and committed < earliest:
-            print(
-                f"klamm: messages of {old.topic}-{number} from offset {committed} to {earliest} were deleted before they "
-                "were copied",
-                file=sys.stderr,
+            print_warning(
+                f"messages of {old.topic}-{number} from offset {committed} to {earliest} were deleted before they "
+                "were copied"
             )
         offsets[number] = earliest if committed is None else max(committed, earliest)
     return offsets

@@ -8,13 +8,13 @@ to translate the committed offsets of groups.
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import klamm
 from klamm.cli.clients import closing
+from klamm.cli.color import print_warning
 from klamm.cli.output import CommandError, counted
 from klamm.errors import BrokerError, TopicAlreadyExistsError
 
@@ -115,9 +115,8 @@ class Copy:
         for tp in sources:
             done = committed[klamm.TopicPartition(new, tp.partition)]
             if done is not None and done < begins[tp]:
-                print(
-                    f"klamm: records of {old}-{tp.partition} from offset {done} to {begins[tp]} were deleted before they were copied",
-                    file=sys.stderr,
+                print_warning(
+                    f"records of {old}-{tp.partition} from offset {done} to {begins[tp]} were deleted before they were copied"
                 )
             self.positions[tp.partition] = begins[tp] if done is None else max(done, begins[tp])
             self._ends[tp.partition] = ends[tp]
@@ -201,7 +200,7 @@ def translate(
                     group, {klamm.TopicPartition(new, number): offset for number, offset in offsets.items()}
                 )
             except BrokerError as error:
-                print(f"klamm: group {group} was not translated: {error.message}", file=sys.stderr)
+                print_warning(f"group {group} was not translated: {error.message}")
                 continue
             result[group] = {str(number): offset for number, offset in sorted(offsets.items())}
     return result

@@ -13,6 +13,8 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from klamm.cli.color import RED, print_labeled
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -74,13 +76,25 @@ class Parser(argparse.ArgumentParser):
         elif self.parts and words and words[0] not in self.parts and not words[0].startswith("-"):
             kind = "action" if " " in self.prog else "command"
             hint = near(words[0], self.parts) or f"use one of: {', '.join(self.parts)}"
-            self.exit(2, f"{self.prog}: error: unknown {kind} {words[0]!r}; {hint}\n")
+            self.fail(f"unknown {kind} {words[0]!r}; {hint}")
         return super().parse_known_args(words, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Print one line and end the program."""
         text = " ".join(re.sub(r"^argument ", "", message).split())
-        self.exit(2, f"{self.prog}: error: {text}; see `{self.prog} --help`\n")
+        self.fail(f"{text}; see `{self.prog} --help`")
+
+    def fail(self, text: str) -> NoReturn:
+        """Print one line as it is and end the program."""
+        print_labeled(f"{self.prog}: error:", text, RED)
+        self.exit(2)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise an error if a value is none of the choices of its argument."""
+        if action.choices is not None and value not in action.choices:
+            hint = near(str(value), action.choices)
+            text = f"{value!r} must be one of: {', '.join(action.choices)}" + (f"; {hint}" if hint else "")
+            raise argparse.ArgumentError(action, text)
 
     def refuse(self, words: list[str], line: Iterable[str]) -> NoReturn:
         """Print an error about words that are not arguments of the command, and end the program."""

@@ -18,6 +18,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
+from klamm.cli.color import RED, print_hint, print_labeled, print_warning
 from klamm.cli.json_text import dumps
 from klamm.cli.terminal import escaped_terminals, unescaped, visible
 from klamm.errors import ArgumentError, BrokerError, ConfigError, KafkaError
@@ -242,7 +243,8 @@ def has_rich() -> bool:
     """Return whether rich is installed. If rich is missing, the first call prints how to install rich."""
     if find_spec("rich"):
         return True
-    print(f"klamm: output is plain, because rich is not installed\n  hint: {INSTALL_RICH}", file=sys.stderr)
+    print_warning("output is plain, because rich is not installed")
+    print_hint(INSTALL_RICH)
     return False
 
 
@@ -286,9 +288,9 @@ def print_error(error: BaseException) -> None:
     hint: Any = getattr(first, "hint", None)
     if hint and is_usage(first):
         more, hint = f"{more}; {one_line(str(hint))}", None
-    print(f"klamm: {one_line(describe(first))}{more}", file=sys.stderr)
+    print_labeled("klamm:", f"{one_line(describe(first))}{more}", RED)
     if hint:
-        print(f"  hint: {one_line(str(hint))}", file=sys.stderr)
+        print_hint(one_line(str(hint)))
 
 
 def is_usage(error: BaseException) -> bool:

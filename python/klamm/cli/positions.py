@@ -8,14 +8,14 @@ below the first offset of a partition, because retention deleted its record, the
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from klamm.cli.options import duration
+from klamm.cli.color import print_hint, print_warning
+from klamm.cli.options import duration, near
 from klamm.cli.output import CommandError
 from klamm.consumer_base import BEGINNING
 from klamm.record import at_all
@@ -47,19 +47,26 @@ class Position:
     number: int = 0
 
 
+NAMES = {"earliest": Kind.EARLIEST, "latest": Kind.LATEST, "end": Kind.LATEST}
+OTHER_WORDS = {
+    **dict.fromkeys(("start", "beginning", "first", "oldest", "smallest"), "earliest"),
+    **dict.fromkeys(("last", "newest", "largest"), "latest"),
+}
+"""Maps words for positions, of other tools and of everyday language, to the words that klamm accepts."""
+
+
 def parse_position(text: str) -> Position:
     """Parse a position. Raise `ArgumentTypeError` if the text is not a position."""
-    names = {"earliest": Kind.EARLIEST, "latest": Kind.LATEST, "end": Kind.LATEST}
-    if text in names:
-        return Position(names[text])
+    if text in NAMES:
+        return Position(NAMES[text])
     if text.startswith("@"):
         return Position(Kind.TIME, parse_time(text[1:]))
     kind, digits = (Kind.LAST, text[1:]) if text.startswith("-") else (Kind.OFFSET, text)
     if digits.isascii() and digits.isdigit():
         return Position(kind, int(digits))
-    raise argparse.ArgumentTypeError(
-        f"{text!r} must be one of: earliest, latest, OFFSET, -N (the last N records), @TIME (ISO 8601 or milliseconds)"
-    )
+    hint = f"did you mean {OTHER_WORDS[text]}?" if text in OTHER_WORDS else near(text, NAMES)
+    allowed = "earliest, latest, OFFSET, -N (the last N records), @TIME (ISO 8601 or milliseconds)"
+    raise argparse.ArgumentTypeError(f"{text!r} must be one of: {allowed}" + (f"; {hint}" if hint else ""))
 
 
 def parse_time(text: str) -> int:
@@ -131,11 +138,8 @@ def hint_at_time(position: Position, end: int) -> None:
         return
     for unit, milliseconds in (("seconds", number * 1000), ("milliseconds", number)):
         if 10**12 <= milliseconds < 10**13:
-            print(
-                f"klamm: offset {number} is after the end of every partition\n"
-                f"  hint: for a time of {number} {unit} since 1970, write @{milliseconds}",
-                file=sys.stderr,
-            )
+            print_warning(f"offset {number} is after the end of every partition")
+            print_hint(f"for a time of {number} {unit} since 1970, write @{milliseconds}")
 
 
 @dataclass(frozen=True)

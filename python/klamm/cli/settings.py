@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from klamm.cli.color import print_warning
 from klamm.cli.output import UsageError
 from klamm.config import options, verdict
 
@@ -135,7 +135,7 @@ def unknown(setting: Setting) -> None:
         raise UsageError(message, hint)
     if setting not in WARNED:
         WARNED.add(setting)
-        print(f"klamm: {message} is ignored" + (f"; {hint}" if hint else ""), file=sys.stderr)
+        print_warning(f"{message} is ignored" + (f"; {hint}" if hint else ""))
 
 
 def environment(variables: Mapping[str, str]) -> Iterator[Setting]:

@@ -18,6 +18,7 @@ from itertools import cycle
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from klamm.cli.color import print_warning
 from klamm.cli.output import one_line
 from klamm.cli.terminal import unescaped
 
@@ -55,11 +56,11 @@ class Warnings(logging.Handler):
         said_by_thread = record.name == "klamm.network" and self.thread.is_alive()
         if record.name not in SHOWN or said_by_thread:
             return
-        line = f"klamm: {record.levelname.lower()}: {one_line(record.getMessage())}"
+        line = one_line(f"{record.levelname.lower()}: {record.getMessage()}")
         self.printed = {text: time for text, time in self.printed.items() if record.created < time + AGAIN_SECONDS}
         if line not in self.printed:
             self.printed[line] = record.created
-            print(line, file=sys.stderr, flush=True)
+            print_warning(line)
 
 
 @contextmanager
@@ -91,7 +92,7 @@ def watch(bootstrap: str, stop: threading.Event) -> None:
         if failure is None or stop.is_set():
             return
         if printed is None:
-            print(f"klamm: {failure}; retrying", file=sys.stderr, flush=True)
+            print_warning(f"{failure}; retrying")
         printed = failure
 
 
