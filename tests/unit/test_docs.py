@@ -58,6 +58,25 @@ def test_the_page_of_the_command_line_is_up_to_date():
     assert writer.PAGE.read_text(encoding="utf-8") == writer.page(), "run python scripts/write_cli.py"
 
 
+@pytest.mark.parametrize(
+    ("chapter", "before", "source", "function"),
+    [
+        ("Groups", '"Final codes" are', "group/coordinator_client.rs", "is_fatal"),
+        ("Commits", "it also does not raise:\n\n*", "consumer/commit.rs", "is_stale_member"),
+    ],
+)
+def test_a_list_of_error_codes_has_all_codes_of_the_function_that_it_describes(chapter, before, source, function):
+    page = (ROOT / "docs" / "reference" / "error-handling.md").read_text(encoding="utf-8")
+    listed = page.partition(f"\n## {chapter}\n")[2].partition(before)[2].partition(".")[0]
+    code = (
+        (ROOT / "src" / "engine" / source)
+        .read_text(encoding="utf-8")
+        .partition(f"fn {function}(")[2]
+        .partition("\n}")[0]
+    )
+    assert sorted(re.findall(r"`([A-Z_]+)`", listed)) == sorted(re.findall(r"ErrorCode::([A-Z_]+)", code))
+
+
 def written_by_hand():
     """Return the part of docs/cli.md above its reference."""
     return (ROOT / "docs" / "cli.md").read_text(encoding="utf-8").partition("<!-- The rest is written by")[0]
