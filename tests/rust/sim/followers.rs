@@ -39,11 +39,14 @@ fn a_replica_that_refuses_fetches_costs_neither_records_nor_a_storm_of_requests(
         // The replica refuses from the start, or begins to; some of its requests, or all.
         let begins_at = RECORDS / 2 * (seed / 8 % 2) as u32;
         let probability = [0.3, 1.0][(seed / 16 % 2) as usize];
-        let (mut sent, mut refuses) = (0, false);
+        // When the replica begins to refuse, and how many fetches it had received until then.
+        let mut refuses_since: Option<(Time, usize)> = None;
+        let mut sent = 0;
+        let asked = |world: &World| world.cluster.requests().filter(|r| r.api == "Fetch" && r.node == FOLLOWER).count();
         let mut read = Vec::new();
         let is_done = world.play(&mut writer, &mut reader, Duration::from_secs(60), |world, writer, reader| {
-            if !refuses && read.len() as u32 >= begins_at {
-                refuses = true;
+            if refuses_since.is_none() && read.len() as u32 >= begins_at {
+                refuses_since = Some((world.now, asked(world)));
                 let always = Fault::always(Action::Error(code));
                 let (api, node) = (Some(fetch::API.key), Some(FOLLOWER));
                 world.cluster.fault(Fault { api, node, probability, seed, ..always });
@@ -70,9 +73,10 @@ fn a_replica_that_refuses_fetches_costs_neither_records_nor_a_storm_of_requests(
         });
         assert!(is_done, "seed {seed}, {code}: {} of {RECORDS} were read", read.len());
         assert!(read.iter().copied().eq(0..RECORDS), "seed {seed}, {code}: {read:?}");
-        let asked = |node| world.cluster.requests().filter(|r| r.api == "Fetch" && r.node == node).count();
-        assert!(asked(FOLLOWER) > 0, "seed {seed}, {code}: the replica was never asked");
-        let per_second = asked(FOLLOWER) as u64 * 1_000_000 / world.now.0;
-        assert!(probability < 1.0 || per_second < 40, "seed {seed}, {code}: {per_second} requests per second");
+        let (since, before) = refuses_since.unwrap();
+        assert!(asked(&world) > 0, "seed {seed}, {code}: the replica was never asked");
+        let seconds = world.now.since(since).max(Duration::from_secs(1)).as_secs_f64();
+        let per_second = (asked(&world) - before) as f64 / seconds;
+        assert!(probability < 1.0 || per_second < 40.0, "seed {seed}, {code}: {per_second} requests per second");
     }
 }
