@@ -29,7 +29,7 @@ impl ClientType {
     }
 
     /// Returns the name with an article, for messages.
-    pub(super) fn with_article(self) -> &'static str {
+    pub fn with_article(self) -> &'static str {
         match self {
             Self::Producer => "a producer",
             Self::Consumer => "a consumer",
