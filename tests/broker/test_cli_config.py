@@ -1,4 +1,4 @@
-"""`klamm config check`: which step of a connection fails."""
+"""`klamm config check`: which step of a connection fails, and what the options in a file mean."""
 
 from __future__ import annotations
 
@@ -72,3 +72,55 @@ def test_a_refused_connection_is_a_step():
 def test_a_name_that_does_not_exist_is_a_step():
     found, _ = steps("-b", "no-such-host.invalid:9092")
     assert found == [("resolve", False)]
+
+
+FILES = {
+    "cloud.properties": "bootstrap.servers=pkc.example:9092\nsecurity.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+    "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username='KEY' \\\n"
+    "  password='hidden text';\nclient.dns.lookup=use_all_dns_ips\nsession.timeout.ms=45000\nacks=all\n",
+    "librdkafka.conf": "bootstrap.servers=a:1\nsasl.password=hidden text\nsasl.username=me\nsecurity.protocol=sasl_ssl\n"
+    "sasl.mechanisms=PLAIN\nsession.timeout.ms=45000\nlog.connection.close=false\ntopic.acks=all\n",
+    "klamm.toml": 'bootstrap.servers = ["a:1", "b:1"]\nsession.timeout.ms = 45000\nacks = "all"\n',
+    "klamm.json": '{"bootstrap.servers": "a:1", "session.timeout.ms": 45000, "acks": "all"}',
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_another_client_is_checked_without_a_connection(tmp_path, name):
+    file = tmp_path / name
+    file.write_text(FILES[name], encoding="utf-8")
+    result = klamm("config", "check", "--json", str(file))
+    found = json.loads(result.stdout)
+    assert (result.returncode, found["ok"], found["errors"]) == (0, True, {})
+    options = {option["name"]: option for option in found["options"]}
+    assert options["session.timeout.ms"]["consumer"]["verdict"] == "ok"
+    assert options["session.timeout.ms"]["producer"] == {"verdict": "ignored", "why": "it is a key of the consumer"}
+    assert options["acks"]["producer"]["verdict"] == "ok"
+    assert b"hidden text" not in result.stdout + klamm("config", "check", str(file)).stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("queue.buffering.max.kbytes=100", "multiply the value by 1024"),
+        ("ssl.crl.location=crl.pem", "revocation lists"),
+        ("linger.mss=5", "did you mean linger.ms?"),
+        ("acks=some", "acks cannot be"),
+    ],
+)
+def test_a_file_that_a_client_refuses_is_an_error(tmp_path, line, says):
+    file = tmp_path / "client.properties"
+    file.write_text(f"bootstrap.servers=a:1\n{line}\n", encoding="utf-8")
+    result = klamm("config", "check", str(file))
+    assert result.returncode == 1
+    assert "FAILED  producer" in result.stdout.decode()
+    assert says in result.stdout.decode()
+
+
+def test_a_file_that_cannot_be_read_is_one_line(tmp_path):
+    (tmp_path / "broken.json").write_text("[1]", encoding="utf-8")
+    for name, says in (("broken.json", "one JSON object"), ("missing.toml", "No such file")):
+        result = klamm("config", "check", str(tmp_path / name))
+        assert (result.returncode, result.stdout) == (2, b"")
+        assert says in result.stderr.decode()
+        assert result.stderr.count(b"\n") == 1

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import klamm
 from klamm.cli.clients import client_config
+from klamm.cli.config_file import check_file
 from klamm.cli.options import add_common
 from klamm.cli.output import counted, print_error
 from klamm.cli.settings import BROKERS, CONTROLLERS, config_path, effective, read_profiles
@@ -38,9 +39,16 @@ def add(commands: Commands) -> None:
 
     part = parts.add_parser(
         "check",
-        help="connect, authenticate, and say which step fails",
+        help="connect and say which step fails, or check a configuration file",
         description="Resolve the addresses, connect, encrypt, authenticate, read the metadata, and reach each broker. "
-        "Print each step. The exit code is 1 if a step fails.",
+        "Print each step. With FILE, connect to nothing, and say what each option in the file means for a producer, a "
+        "consumer and an admin client of klamm. The exit code is 1 if a step fails, or if a client refuses the file.",
+    )
+    part.add_argument(
+        "file",
+        metavar="FILE",
+        nargs="?",
+        help="a configuration of another client: .properties, .toml, .json, or KEY=VALUE lines",
     )
     add_common(part, check, "print one JSON object, with ok and the steps", controllers=True)
 
@@ -82,7 +90,9 @@ def hidden(name: str, value: str) -> str:
 
 
 def check(args: argparse.Namespace, output: Output) -> int:
-    """Try each step of a connection, and print the results."""
+    """Try each step of a connection, and print the results. With a file, check the file instead."""
+    if args.file is not None:
+        return check_file(args.file, output, hidden)
     config = client_config(args, default_api_timeout_ms=STEP_MS)
     steps: list[Step] = []
     failure: KafkaError | None = None

@@ -160,8 +160,8 @@ def add_connection(parser: argparse.ArgumentParser, *, controllers: bool = False
         metavar="FILE",
         action="append",
         default=[],
-        help="read client options from this file: Java properties if its name ends in .properties, otherwise "
-        "KEY=VALUE lines as in librdkafka's tools; may be repeated",
+        help="read client options from this file: Java properties, TOML or JSON if its name ends in .properties, .toml "
+        "or .json, otherwise KEY=VALUE lines as in librdkafka's tools; may be repeated",
     )
     add_settings(group, "set a client option by its Kafka name, such as linger.ms=20; may be repeated")
 

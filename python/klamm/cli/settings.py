@@ -7,6 +7,7 @@ client takes only the options that it supports.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from contextlib import suppress
@@ -126,10 +127,10 @@ def known_names() -> dict[str, str]:
 def unknown(setting: Setting) -> None:
     """Print a warning about an option that klamm does not have. Raise an error if the option is about security."""
     verdicts = [verdict(client, setting.name, setting.value) for client in sorted(ALL_CLIENTS)]
-    if any(found.kind == "ignored" for found in verdicts):
+    refusals = [found for found in verdicts if found.kind != "ignored"]
+    if not refusals:
         return
-    known = (found for found in verdicts if found.kind == "rejected")
-    hint = next(known, next((found for found in verdicts if found.text), verdicts[0])).text or None
+    hint = next((found.text for found in refusals if found.text), None)
     message = f"{setting.source}: unknown option {setting.name}"
     if setting.name.startswith(("ssl.", "sasl.", "security.", "enable.ssl")):
         raise UsageError(message, hint)
@@ -155,11 +156,7 @@ def read_profiles() -> tuple[dict[str, dict[str, str]], str | None]:
         return {}, None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
-    toml = toml_parser()
-    try:
-        tables = toml.loads(text)
-    except toml.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not valid TOML: {error}") from None
+    tables = parsed(path, text)
     unknown_keys = [key for key in tables if key not in ("default", "profiles")]
     profiles = tables.get("profiles", {})
     if unknown_keys or not (isinstance(profiles, dict) and all(isinstance(each, dict) for each in profiles.values())):
@@ -168,6 +165,15 @@ def read_profiles() -> tuple[dict[str, dict[str, str]], str | None]:
             f"{path}: {problem}", "a profile is a table [profiles.NAME]; the key default names one profile"
         )
     return {name: flat(path, table) for name, table in profiles.items()}, tables.get("default")
+
+
+def parsed(path: Path, text: str) -> dict[str, Any]:
+    """Return the tables of a TOML file."""
+    toml = toml_parser()
+    try:
+        return toml.loads(text)  # type: ignore[no-any-return]
+    except toml.TOMLDecodeError as error:
+        raise UsageError(f"{path} is not valid TOML: {error}") from None
 
 
 def toml_parser() -> Any:
@@ -206,15 +212,31 @@ def profile(profiles: Mapping[str, Mapping[str, str]], name: str) -> Iterator[Se
 
 
 def read_file(path: Path) -> Iterator[Setting]:
-    """Yield the options in a file that `-F` names."""
+    """Yield the options in a file. The end of its name says the format."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"cannot read {path}: {why}", "pass a file with client options to -F") from None
-    pairs = java_properties(text) if path.suffix == ".properties" else plain_lines(path, text)
+    if path.suffix == ".toml":
+        pairs = iter(flat(path, parsed(path, text)).items())
+    elif path.suffix == ".json":
+        pairs = iter(json_options(path, text).items())
+    else:
+        pairs = java_properties(text) if path.suffix == ".properties" else plain_lines(path, text)
     for name, value in pairs:
         yield Setting(name, value, str(path))
+
+
+def json_options(path: Path, text: str) -> dict[str, str]:
+    """Return the options in a JSON object, with nested objects as dotted keys."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{path} is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise UsageError(f"{path} must have one JSON object with the options")
+    return flat(path, value)
 
 
 def plain_lines(path: Path, text: str) -> Iterator[tuple[str, str]]:

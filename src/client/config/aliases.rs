@@ -26,19 +26,27 @@ pub fn verdict(client: ClientType, name: &str, value: Option<&str>, spell: impl 
         if key.clients.contains(&client) {
             return Verdict::Key(key);
         }
-        let clients: Vec<&str> = key.clients.iter().map(|c| c.name()).collect();
-        let why = format!("it is a key of the {}", clients.join(" and "));
-        // Programs often share one dict between their clients. A share consumer is the exception, as in Java: its
-        // group decides what these keys of a consumer set.
-        let is_misleading = client == ClientType::ShareConsumer && key.clients.contains(&ClientType::Consumer);
-        return if is_misleading { Verdict::Rejected(why) } else { Verdict::Ignored(why) };
+        return of_others(client, key.clients, "a key");
     }
     let name = dotted(name);
     match foreign::find(client, &name) {
-        Some(option) if option.ignores(value) => Verdict::Ignored(option.hint(spell)),
+        Some(option) if option.is_ignored() => Verdict::Ignored(option.hint(spell)),
+        Some(option) if option.ignores(value) => Verdict::Ignored("klamm does what this value says".to_owned()),
         Some(option) => Verdict::Rejected(option.hint(spell)),
-        None => Verdict::Unknown(nearest(client, &name).map(|key| format!("did you mean {}?", spell(key)))),
+        None => match foreign::clients(&name) {
+            [] => Verdict::Unknown(nearest(client, &name).map(|key| format!("did you mean {}?", spell(key)))),
+            clients => of_others(client, clients, "an option"),
+        },
     }
+}
+
+/// Returns the verdict about an option of other types of clients. Programs often share one dict between their clients. A
+/// share consumer is the exception, as in Java: its group decides what the keys of a consumer set.
+fn of_others(client: ClientType, clients: &[ClientType], what: &str) -> Verdict {
+    let names: Vec<&str> = clients.iter().map(|c| c.name()).collect();
+    let why = format!("it is {what} of the {}", names.join(" and "));
+    let is_misleading = client == ClientType::ShareConsumer && clients.contains(&ClientType::Consumer);
+    if is_misleading { Verdict::Rejected(why) } else { Verdict::Ignored(why) }
 }
 
 /// Returns the name of an option in dots, without Spark's prefix. Some options of librdkafka have underscores in dicts,
@@ -144,7 +152,8 @@ mod tests {
         let of = |client, name| verdict(client, name, None, |key| key.replace('.', "_"));
         let hint = "klamm limits the bytes of a batch, not its records: use batch_size".to_owned();
         assert_eq!(of(ClientType::Producer, "batch.num.messages"), Verdict::Rejected(hint));
-        assert_eq!(of(ClientType::Consumer, "batch.num.messages"), Verdict::Unknown(None));
+        let other = "it is an option of the producer".to_owned();
+        assert_eq!(of(ClientType::Consumer, "batch.num.messages"), Verdict::Ignored(other));
     }
 
     #[test]

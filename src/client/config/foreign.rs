@@ -55,16 +55,21 @@ impl ForeignOption {
         }
     }
 
-    /// Returns whether klamm ignores the option with this value.
+    /// Returns whether klamm ignores the option only because it has this value.
     pub(super) fn ignores(&self, value: Option<&str>) -> bool {
         let is_known = |value: &str| self.ignored_values().iter().any(|known| known.eq_ignore_ascii_case(value));
-        self.is_ignored() || value.is_some_and(|value| is_known(value.trim()))
+        value.is_some_and(|value| is_known(value.trim()))
     }
 }
 
 /// Returns the option of other clients with this name, in dots.
 pub(super) fn find(client: ClientType, name: &str) -> Option<&'static ForeignOption> {
     FOREIGN_OPTIONS.iter().find(|option| option.clients.contains(&client) && option.names.contains(&name))
+}
+
+/// Returns the types of clients that have an option of other clients with this name.
+pub(super) fn clients(name: &str) -> &'static [ClientType] {
+    FOREIGN_OPTIONS.iter().find(|option| option.names.contains(&name)).map_or(&[], |option| option.clients)
 }
 
 const PRODUCER: &[ClientType] = &[ClientType::Producer];
@@ -223,7 +228,7 @@ mod tests {
         let lookup = find(ClientType::Admin, "client.dns.lookup").unwrap();
         assert!(lookup.ignores(Some("use_all_dns_ips")));
         assert!(!lookup.ignores(Some("resolve_canonical_bootstrap_servers_only")) && !lookup.ignores(None));
-        assert!(find(ClientType::Admin, "log.connection.close").unwrap().ignores(None));
+        assert!(find(ClientType::Admin, "log.connection.close").unwrap().is_ignored());
         assert!(find(ClientType::Consumer, "queuing.strategy").is_none());
     }
 }

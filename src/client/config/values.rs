@@ -54,7 +54,8 @@ impl Values {
                 Value::Int(number) => Some(number.to_string()),
                 _ => None,
             };
-            let unknown = |hint| invalid(format!("unknown configuration key {name:?} for {}", client.with_article()), hint);
+            let unknown =
+                |hint| invalid(format!("unknown configuration key {name:?} for {}", client.with_article()), hint);
             let key = match verdict(client, &name, text.as_deref(), str::to_owned) {
                 Verdict::Key(key) => key,
                 Verdict::Ignored(why) => {
