@@ -3,7 +3,7 @@
 //! The crate has layers. A test checks that each layer uses only the layers above it in this list:
 //!
 //! * [`random`]: reproducible pseudo-random numbers.
-//! * [`logging`]: log lines, through the crate `log`.
+//! * [`logging`]: log lines, through the crate `log`, and the flight recorder.
 //! * [`wire`]: encodes and decodes the types of the protocol: cursors, varints, limits, the `message!` grammar.
 //! * [`frame`]: the int32 length before every request and response.
 //! * [`api`]: one file for each Kafka API, which declares all versions of its request and response.
@@ -15,7 +15,7 @@
 //! * [`net`]: sockets and wake-ups, independent of Kafka.
 //! * [`client`]: runs the state machines of `engine` over the sockets of `net`: producer, consumer, share consumer,
 //!   admin.
-//! * `broker` (feature `broker`): the embedded dev broker, which shares only the codec with the client.
+//! * `broker` (feature `broker`): the embedded dev broker, which shares the codec and `net` with the client.
 //! * `arrow` (feature `arrow`): record batches as Arrow columns, and back.
 //! * `typed` (feature `registry`): schemas of registries, and the decoders and encoders of their values.
 //! * `registry` (feature `registry`): keys and values whose schemas are in a schema registry, as Arrow columns.

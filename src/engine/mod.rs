@@ -1,8 +1,9 @@
 //! State machines of a client. The inputs of a state machine are bytes, responses and the time, and its outputs are
 //! bytes, requests and events.
 //!
-//! The engine uses no socket, thread, lock or clock. Every call takes the time as an argument, so tests run thousands
-//! of scenarios a second under a simulated clock. The parts, from the wire up:
+//! The engine uses no socket, thread, lock or clock, except through [`crate::logging`] for its log lines. Every call
+//! takes the time as an argument, so tests run thousands of scenarios a second under a simulated clock. The parts, from
+//! the wire up:
 //!
 //! * [`Connection`]: one connection, with version negotiation, authentication and timeouts.
 //! * [`version_probe`]: detects the release of a broker that has no ApiVersions.
