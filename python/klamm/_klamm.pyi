@@ -74,7 +74,6 @@ __all__ = [
     "ZooKeeperMember",
     "ZooKeeperOperation",
     "__version__",
-    "alias_values",
     "apis",
     "assign",
     "broker_error",
@@ -841,7 +840,6 @@ def foreign_options() -> list[ForeignOption]: ...
 def option_verdict(
     client: str, name: str, value: str | None = None, prefix: str = ""
 ) -> tuple[Literal["key", "ignored", "rejected", "unknown"], str]: ...
-def alias_values() -> list[tuple[str, str, str]]: ...
 
 @final
 class CertificateAuthority:

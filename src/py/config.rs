@@ -8,8 +8,7 @@ use super::construct::{construct, list};
 use super::error::exception;
 use super::logs::LogTarget;
 use crate::client::{
-    ClientType, Config, CustomAssignor, FOREIGN_OPTIONS, ForeignOption, KEYS, Key, Kind, VALUE_ALIASES, Value, Verdict,
-    verdict,
+    ClientType, Config, CustomAssignor, FOREIGN_OPTIONS, ForeignOption, KEYS, Key, Kind, Value, Verdict, verdict,
 };
 use crate::logging::Component;
 use pyo3::prelude::*;
@@ -282,12 +281,6 @@ pub(super) fn foreign_options(py: Python<'_>) -> PyResult<Py<PyAny>> {
         })
     });
     list(py, options)
-}
-
-/// Returns `(key, value, klamm's value)` for each value of other clients that klamm accepts.
-#[pyfunction]
-pub(super) fn alias_values() -> Vec<(&'static str, &'static str, &'static str)> {
-    VALUE_ALIASES.to_vec()
 }
 
 fn names(clients: &[ClientType]) -> Vec<&'static str> {

@@ -68,7 +68,7 @@ mod _klamm {
     #[pymodule_export]
     use super::column_decoder::{ColumnDecoder, DecodedColumn, encode_column, framings};
     #[pymodule_export]
-    use super::config::{alias_values, config_keys, foreign_options, option_verdict};
+    use super::config::{config_keys, foreign_options, option_verdict};
     #[pymodule_export]
     use super::consumer::RecordIterator;
     #[pymodule_export]

@@ -212,6 +212,24 @@ def test_a_token_is_signed_again_before_it_expires(monkeypatch):
         until(lambda: len(signed) >= 3)
 
 
+JAVA = {
+    "bootstrap.servers": "b-1.name.x1.c2.kafka.eu-central-1.amazonaws.com:9098",
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "AWS_MSK_IAM",
+    "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+    "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+}
+
+
+def test_a_configuration_for_amazons_java_library_works_as_it_is():
+    """The region comes from the host name: without one, a client has no region."""
+    klamm.Producer(JAVA).close()
+    with pytest.raises(ConfigError, match="no region is set"):
+        klamm.Producer(JAVA | {"bootstrap.servers": "127.0.0.1:9098"})
+    with pytest.raises(ConfigError, match=r"does not support awsRoleArn in sasl\.jaas\.config"):
+        klamm.Producer(JAVA | {"sasl.jaas.config": JAVA["sasl.jaas.config"].replace(";", " awsRoleArn=arn;")})
+
+
 def test_without_credentials_the_error_lists_their_sources(monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")

@@ -94,7 +94,7 @@ fn is_misspelt(name: &str, key: &str) -> bool {
 }
 
 /// Values of other clients that klamm accepts. Each entry has the key, the other client's value, and klamm's value.
-pub static VALUE_ALIASES: &[(&str, &str, &str)] = &[
+static VALUE_ALIASES: &[(&str, &str, &str)] = &[
     // Kafka 4.0 removed this class and the third one. Its default without a class does the same.
     (PARTITIONER, "org.apache.kafka.clients.producer.internals.DefaultPartitioner", "murmur2_random"),
     (PARTITIONER, "org.apache.kafka.clients.producer.RoundRobinPartitioner", "round_robin"),
@@ -103,6 +103,7 @@ pub static VALUE_ALIASES: &[(&str, &str, &str)] = &[
     (ASSIGNORS, "org.apache.kafka.clients.consumer.RoundRobinAssignor", "roundrobin"),
     (ASSIGNORS, "org.apache.kafka.clients.consumer.StickyAssignor", "sticky"),
     (ASSIGNORS, "org.apache.kafka.clients.consumer.CooperativeStickyAssignor", "cooperative-sticky"),
+    ("sasl.mechanism", "AWS_MSK_IAM", "OAUTHBEARER"),
     (RESET, "smallest", "earliest"),
     (RESET, "beginning", "earliest"),
     (RESET, "largest", "latest"),

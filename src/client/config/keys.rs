@@ -172,7 +172,8 @@ keys! {
          encryption (`SASL_PLAINTEXT`), or with TLS and SASL authentication (`SASL_SSL`).";
     "sasl.mechanism" or "sasl.mechanisms": Kind::Choice(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]), "", ALL,
         "The SASL mechanism with which the client authenticates. This key is required if `security.protocol` is \
-         `SASL_PLAINTEXT` or `SASL_SSL`.";
+         `SASL_PLAINTEXT` or `SASL_SSL`. `AWS_MSK_IAM`, the name in Amazon's library for Java, means `OAUTHBEARER` with \
+         `sasl.oauthbearer.method=aws-msk-iam`.";
     "sasl.username": Kind::Text, "", ALL,
         "The user name for PLAIN and SCRAM.";
     "sasl.password": Kind::Secret, "", ALL,
@@ -189,8 +190,8 @@ keys! {
          `sasl.oauthbearer.token.endpoint.url` (`oidc`), or tokens for Amazon MSK that klamm signs itself \
          (`aws-msk-iam`, needs `klamm[aws]`).";
     "sasl.oauthbearer.aws.region": Kind::Text, "", ALL,
-        "The region of the MSK cluster. By default, klamm takes the region from AWS_REGION, AWS_DEFAULT_REGION or \
-         the AWS profile.";
+        "The region of the MSK cluster. By default, klamm takes the region from a host name of MSK in \
+         `bootstrap.servers`, and otherwise from AWS_REGION, AWS_DEFAULT_REGION or the AWS profile.";
     "sasl.oauthbearer.token.endpoint.url": Kind::Text, "", ALL,
         "The HTTP(S) address of the token endpoint. Setting this key implies `sasl.oauthbearer.method=oidc`.";
     "sasl.oauthbearer.ca.location" or "https.ca.location": Kind::Text, "", ALL,

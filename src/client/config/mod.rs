@@ -9,7 +9,7 @@ mod security;
 mod values;
 
 pub use addresses::parse_address;
-pub use aliases::{VALUE_ALIASES, Verdict, verdict};
+pub use aliases::{Verdict, verdict};
 pub use foreign::{FOREIGN_OPTIONS, ForeignOption};
 pub use keys::{ClientType, KEYS, Key, Kind};
 pub use values::Value;

@@ -108,6 +108,7 @@ pub(super) fn token_settings(values: &Values) -> Result<Vec<(&'static str, Strin
                 "clientId" => "sasl.oauthbearer.client.id",
                 "clientSecret" => "sasl.oauthbearer.client.secret",
                 "scope" => "sasl.oauthbearer.scope",
+                _ if option.starts_with("aws") && option != "awsDebugCreds" => return Err(of_aws(&option)),
                 _ => continue,
             };
             if settings.iter().all(|(known, _)| *known != name) {
@@ -115,7 +116,36 @@ pub(super) fn token_settings(values: &Values) -> Result<Vec<(&'static str, Strin
             }
         }
     }
+    let is_set = |name: &str, value: Option<&str>| {
+        settings.iter().any(|(known, of)| *known == name && value.is_none_or(|value| value == of))
+    };
+    if is_set("sasl.oauthbearer.method", Some("aws-msk-iam")) && !is_set("sasl.oauthbearer.aws.region", None) {
+        let servers = match values.get("bootstrap.servers") {
+            Some(Value::List(servers)) => servers.as_slice(),
+            _ => &[],
+        };
+        settings
+            .extend(servers.iter().find_map(|server| aws_region(server)).map(|r| ("sasl.oauthbearer.aws.region", r)));
+    }
     Ok(settings)
+}
+
+/// Returns the region in the address of a broker of Amazon MSK, as in
+/// `b-1.name.x1.c2.kafka.eu-central-1.amazonaws.com:9098`.
+fn aws_region(server: &str) -> Option<String> {
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    let host = host.strip_suffix(".cn").unwrap_or(host).strip_suffix(".amazonaws.com")?;
+    let (rest, region) = host.rsplit_once('.')?;
+    let (_, service) = rest.rsplit_once('.')?;
+    service.starts_with("kafka").then(|| region.to_owned())
+}
+
+/// Returns the error for an option of Amazon's `IAMLoginModule`. Without the option, the client would log in as somebody
+/// else.
+fn of_aws(option: &str) -> Error {
+    let hint = "set AWS_PROFILE to a profile of the AWS configuration, which can name a role, or pass \
+                klamm.aws.token_provider(region, session) as sasl.oauth.token.provider";
+    invalid(format!("klamm does not support {option} in sasl.jaas.config"), hint.to_owned())
 }
 
 /// Returns the TLS settings, if `security.protocol` has SSL.
@@ -171,9 +201,8 @@ pub fn jaas(text: &str) -> Result<Vec<(String, String)>, Error> {
     };
     let mut rest = text.trim().trim_end_matches(';').trim_end();
     let mut options = Vec::new();
-    for _ in ["module", "control flag"] {
-        rest = rest.split_once(char::is_whitespace).ok_or_else(wrong)?.1.trim_start();
-    }
+    rest = rest.split_once(char::is_whitespace).ok_or_else(wrong)?.1.trim_start(); // the module
+    rest = rest.split_once(char::is_whitespace).map_or("", |(_, options)| options).trim_start(); // the control flag
     while !rest.is_empty() {
         let (key, value) = rest.split_once('=').ok_or_else(wrong)?;
         let mut read = String::new();
@@ -228,6 +257,35 @@ mod tests {
             assert_eq!(mechanism, scram::Mechanism::Sha512);
             assert_eq!((username.as_str(), password.as_str(), extensions.len()), ("alice", SECRET, 0));
         }
+    }
+
+    #[test]
+    fn the_keys_of_amazons_login_module_mean_tokens_for_msk() {
+        let login = |jaas: &str| {
+            parse(&[
+                ("sasl.mechanism", "AWS_MSK_IAM"),
+                ("sasl.jaas.config", jaas),
+                ("sasl.client.callback.handler.class", "software.amazon.msk.auth.iam.IAMClientCallbackHandler"),
+            ])
+            .and_then(|config| config.token_settings())
+        };
+        let module = "software.amazon.msk.auth.iam.IAMLoginModule required";
+        for text in [format!("{module};"), format!("{module} awsDebugCreds=true;")] {
+            assert_eq!(login(&text).unwrap(), [("sasl.oauthbearer.method", "aws-msk-iam".to_owned())]);
+        }
+        let error = login(&format!("{module} awsRoleArn=\"arn:aws:iam::1:role/r\";")).unwrap_err();
+        assert!(error.message().contains("awsRoleArn"), "{error}");
+        for (server, region) in [
+            ("b-1.name.x1.c2.kafka.eu-central-1.amazonaws.com:9098", Some("eu-central-1")),
+            ("SASL_SSL://boot-x.c1.kafka-serverless.us-east-1.amazonaws.com:9098", Some("us-east-1")),
+            ("b-1.name.x1.c2.kafka.cn-north-1.amazonaws.com.cn:9098", Some("cn-north-1")),
+            ("ec2-1-2-3-4.compute-1.amazonaws.com:9092", None),
+            ("localhost:9092", None),
+        ] {
+            assert_eq!(aws_region(server).as_deref(), region, "{server}");
+        }
+        assert!(jaas("org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required ;").is_ok());
+        assert!(jaas("org.apache.kafka.common.security.plain.PlainLoginModule").is_err());
     }
 
     #[test]

@@ -40,6 +40,10 @@ pub(super) struct Values {
 const MOST_SECONDS: f64 = 2_147_483.0;
 /// The key that switches off the check of a broker's host name.
 pub(super) const HOST_CHECK: &str = "ssl.endpoint.identification.algorithm";
+const MECHANISM: &str = "sasl.mechanism";
+const TOKEN_METHOD: &str = "sasl.oauthbearer.method";
+/// The mechanism of Amazon's library for Java. Brokers that offer it accept the same login as a token.
+const MSK_IAM: &str = "AWS_MSK_IAM";
 /// The prefix of a duration in `auto.offset.reset`.
 pub(super) const BY_DURATION: &str = "by_duration:";
 
@@ -68,6 +72,9 @@ impl Values {
             // The Java client switches the check off with an empty text.
             let is_none = key.name == HOST_CHECK && value == Value::String(String::new());
             let value = if is_none { Value::String("none".to_owned()) } else { value };
+            if key.name == MECHANISM && text.is_some_and(|text| text.trim().eq_ignore_ascii_case(MSK_IAM)) {
+                values.entry(TOKEN_METHOD).or_insert_with(|| Value::String("aws-msk-iam".to_owned()));
+            }
             if value != Value::Null {
                 values.insert(key.name, check(key, value)?);
             }
