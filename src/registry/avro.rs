@@ -5,7 +5,7 @@ use crate::typed::decode::Sink;
 use crate::typed::fault::{Fault, Result};
 use crate::typed::resolve::{Branch, NameId};
 use crate::typed::schema::avro::Unit;
-use crate::typed::text::show_uuid;
+use crate::typed::text::{is_canonical_uuid, show_uuid, uuid};
 use crate::typed::varint::put_long;
 use arrow_buffer::i256;
 use arrow_schema::DataType;
@@ -106,6 +106,10 @@ impl Sink for Column {
     #[inline]
     fn uuid(&mut self, value: u128) -> Result<()> {
         self.push_bytes(&show_uuid(value))
+    }
+
+    fn uuid_text(&mut self, text: &str) -> Result<()> {
+        if is_canonical_uuid(text) { self.push_text(text) } else { self.uuid(uuid(text)?) }
     }
 
     #[inline]

@@ -250,9 +250,7 @@ fn avro(node: &Node<'_>, row: usize, out: &mut Vec<u8>) -> Result<()> {
             }
             Op::Uuid(is_fixed) => {
                 let text = array.value(row);
-                let number = uuid(text).ok_or_else(|| {
-                    Fault::new(format!("{:?} is not a UUID", text.chars().take(40).collect::<String>()))
-                })?;
+                let number = uuid(text)?;
                 match is_fixed {
                     true => out.extend_from_slice(&number.to_be_bytes()),
                     false => put_bytes(text.as_bytes(), out),

@@ -1,6 +1,7 @@
 //! Parses the text forms that JSON documents use: dates and times (RFC 3339), decimal numbers, and bytes in base64. Also
 //! parses UUIDs, and writes dates, times and UUIDs as text.
 
+use crate::typed::fault::{Fault, Result};
 use arrow_buffer::i256;
 use base64::Engine as _;
 
@@ -114,28 +115,47 @@ pub(crate) fn timestamp(text: &str, unit: i64) -> Option<i64> {
 }
 
 /// Parses a UUID: 32 hexadecimal digits, with hyphens, braces or a prefix as in RFC 9562 and Python.
-pub(crate) fn uuid(text: &str) -> Option<u128> {
-    let text = text.strip_prefix("urn:").unwrap_or(text);
-    let text = text.strip_prefix("uuid:").unwrap_or(text).trim_matches(['{', '}']);
-    let mut value = 0u128;
-    let mut digits = 0;
-    for c in text.chars().filter(|c| *c != '-') {
-        value = (value << 4) | u128::from(c.to_digit(16)?);
+pub(crate) fn uuid(text: &str) -> Result<u128> {
+    let bare = text.strip_prefix("urn:").unwrap_or(text);
+    let bare = bare.strip_prefix("uuid:").unwrap_or(bare).trim_matches(['{', '}']);
+    let (mut value, mut digits) = (0u128, 0);
+    for byte in bare.bytes().filter(|byte| *byte != b'-') {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            _ => return Err(not_uuid(text)),
+        };
+        value = (value << 4) | u128::from(digit);
         digits += 1;
         if digits > 32 {
-            return None;
+            break;
         }
     }
-    (digits == 32).then_some(value)
+    if digits == 32 { Ok(value) } else { Err(not_uuid(text)) }
+}
+
+#[cold]
+fn not_uuid(text: &str) -> Box<Fault> {
+    Fault::new(format!("{:?} is not a UUID", text.chars().take(40).collect::<String>()))
+}
+
+/// Returns whether a text is a UUID as `show_uuid` writes it.
+pub(crate) fn is_canonical_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        })
 }
 
 /// Returns the text of a UUID: 36 ASCII characters.
 pub(crate) fn show_uuid(value: u128) -> [u8; 36] {
     let mut text = [b'-'; 36];
-    let digits = text.iter_mut().enumerate().filter(|(at, _)| !matches!(at, 8 | 13 | 18 | 23));
-    for (place, (_, digit)) in digits.enumerate() {
-        let value = (value >> (124 - 4 * place)) as u8 & 15;
-        *digit = value + if value < 10 { b'0' } else { b'a' - 10 };
+    let places = text.iter_mut().enumerate().filter(|(at, _)| !matches!(at, 8 | 13 | 18 | 23));
+    let digits = value.to_be_bytes().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    for ((_, place), digit) in places.zip(digits) {
+        *place = digit + if digit < 10 { b'0' } else { b'a' - 10 };
     }
     text
 }
@@ -225,8 +245,12 @@ mod tests {
         let text = "00010203-0405-0607-0809-0a0bfcfdfeff";
         let value = uuid(text).expect("a UUID");
         assert_eq!(show_uuid(value), *text.as_bytes());
-        assert_eq!(uuid(&format!("urn:uuid:{}", text.to_uppercase())), Some(value));
-        assert_eq!(uuid(&text[1..]), None);
+        assert_eq!(uuid(&format!("urn:uuid:{{{}}}", text.to_uppercase())), Ok(value));
+        assert!(is_canonical_uuid(text));
+        for other in [&text[1..], &format!("{text}0"), &text.replace('f', "g"), &text.replace("00", "é")] {
+            assert!(uuid(other).is_err() && !is_canonical_uuid(other));
+        }
+        assert!(!is_canonical_uuid(&text.to_uppercase()));
     }
 
     #[test]

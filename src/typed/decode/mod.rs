@@ -6,6 +6,7 @@ mod json_text;
 use super::fault::Result;
 use super::resolve::{Branch, NameId};
 use super::schema::avro::Unit;
+use super::text::uuid;
 
 /// Receives the values of a decoder. A sink for columns appends values; a sink for objects returns them.
 pub trait Sink: Sized {
@@ -52,6 +53,10 @@ pub trait Sink: Sized {
     fn decimal(&mut self, unscaled: &[u8], precision: u32, scale: i32) -> Result<Self::Value>;
     /// Receives a UUID.
     fn uuid(&mut self, value: u128) -> Result<Self::Value>;
+    /// Receives the text of a UUID. Fails if the text is not a UUID.
+    fn uuid_text(&mut self, text: &str) -> Result<Self::Value> {
+        self.uuid(uuid(text)?)
+    }
     /// Receives a number of days since 1970.
     fn date(&mut self, days: i32) -> Result<Self::Value>;
     /// Receives a time of day, which is within a day.

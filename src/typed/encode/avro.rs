@@ -78,8 +78,8 @@ impl Encoder<'_> {
             }
             (Kind::Bytes | Kind::Fixed(..), value) => self.put_bytes(node, &value, source)?,
             (Kind::String, Value::Text(text)) => {
-                if node.logical.is_some() && uuid(text).is_none() {
-                    return Err(Fault::new("the text is not a UUID"));
+                if node.logical.is_some() {
+                    uuid(text)?;
                 }
                 self.put_block(text.as_bytes());
             }
@@ -156,7 +156,7 @@ impl Encoder<'_> {
                 owned.as_slice()
             }
             (Some(Logical::Uuid), Value::Text(text)) => {
-                owned = uuid(text).ok_or_else(|| Fault::new("the text is not a UUID"))?.to_be_bytes().to_vec();
+                owned = uuid(text)?.to_be_bytes().to_vec();
                 owned.as_slice()
             }
             (_, Value::Bytes(bytes)) => *bytes,
