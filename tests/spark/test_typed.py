@@ -324,6 +324,26 @@ def test_only_the_named_fields_are_decoded(dev, topic):
             dev.read(**{**given, "value.fields": "new"})
 
 
+def test_avro_records_that_contain_themselves_become_columns_and_text(dev, topic):
+    time = {"type": "long", "logicalType": "timestamp-millis"}
+    kinds = {"at": time, "next": ["null", "R"]}
+    schema = {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in kinds.items()]}
+    value = None
+    for ms in (3, 2, 1):
+        value = {"at": dt.datetime.fromtimestamp(ms / 1000, dt.timezone.utc), "next": value}
+    dev.create(topic)
+    with DevRegistry() as one, SchemaRegistry(one.url) as registry:
+        with klamm.Producer(dev.bootstrap, value_serializer=AvroSerializer(registry, json.dumps(schema))) as producer:
+            producer.send(topic, value)
+        rows = dev.read(**options(registry, topic, flatten="true", columns="value", recursionDepth="1"))
+        assert rows.select("next").schema.simpleString() == "struct<next:struct<at:timestamp,next:string>>"
+        parsed = rows.selectExpr("from_json(next.next, 'at timestamp, next string') r").selectExpr("unix_millis(r.at)")
+        assert [tuple(row) for row in parsed.collect()] == [(3,)]
+        rows = dev.read(**options(registry, topic, columns="value", **{"value.fields": "at"}))
+        assert rows.schema.simpleString() == "struct<value:struct<at:timestamp>>"
+        assert rows.selectExpr("unix_millis(value.at)").first()[0] == 1
+
+
 def test_bad_records_are_errors_nulls_or_columns(kafka, registry, topic):
     send(kafka, registry, topic, {"id": 1})
     kafka.produce(topic, {"value": b"bad"})
