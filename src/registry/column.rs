@@ -209,6 +209,11 @@ impl Column {
         self.room.load(Ordering::Relaxed)
     }
 
+    /// Returns the memory in bytes that the current record has taken from its room.
+    pub(super) fn taken(&self) -> usize {
+        LARGEST_RECORD - self.room()
+    }
+
     /// Takes memory from the room of the current record. Fails if the record needs too much memory.
     pub(super) fn take_room(&self, more: usize) -> Result<()> {
         let room = self.room().checked_sub(more).ok_or_else(|| {

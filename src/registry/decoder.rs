@@ -153,6 +153,7 @@ impl Decoder {
                 last_plan = Some((prefix, plan));
                 unchecked += EACH_RECORD + payload.len();
                 let decoded = column.grow().and_then(|()| plan.decode(payload, column));
+                unchecked += column.taken();
                 if decoded.is_err() {
                     column.truncate(length);
                 }
@@ -201,7 +202,7 @@ fn records<'a>(rows: &'a [Rows<'a>]) -> impl Iterator<Item = (&'a Rows<'a>, &'a 
     rows.iter().flat_map(|part| part.records.iter().map(move |record| (part, record)))
 }
 
-/// Number of record bytes after which the decoder checks the size of the column.
+/// Number of bytes of records and columns after which the decoder checks the size of the column.
 const SIZE_CHECK: usize = 1 << 20;
 
 /// Number of bytes that each record counts in addition to its size, because a record can have items without bytes.

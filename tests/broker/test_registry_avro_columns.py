@@ -210,3 +210,17 @@ def test_uuids_times_and_big_decimals_are_written_as_they_were_read(cluster, reg
         options = {"value_format": "avro", "registry": registry, "value_schema": json.dumps(schema)}
         producer.send_arrow("avro-copy", pa.table({"value": found}), **options)
     assert read(cluster, registry, "avro-copy").to_pylist() == found.to_pylist()
+
+
+def test_a_batch_ends_before_its_text_needs_much_memory(cluster, registry):
+    name = "n" * 1_000_000
+    schema = {"type": "record", "name": "R", "fields": [
+        {"name": "all", "type": {"type": "array", "items": "R"}}, {"name": name, "type": "boolean"}]}  # fmt: skip
+    value = {"all": [{"all": [], name: True}] * 100, name: True}
+    send(cluster, registry, "avro-batches", schema, *[value] * 5)
+    with klamm.Consumer(cluster.bootstrap_servers) as consumer:
+        consumer.assign([klamm.TopicPartition("avro-batches", 0, 0, 5)])
+        options = {"value_format": "avro", "registry": registry, "recursion_depth": 0, "columns": ["value"]}
+        sizes = [(batch.num_rows, batch.nbytes >> 20) for batch in consumer.arrow(**options)]
+    assert sum(rows for rows, _ in sizes) == 5
+    assert max(size for _, size in sizes) < 450

@@ -38,6 +38,13 @@ impl<'a> JsonText<'a> {
         self.write_all(text).map_err(|error| Fault::too_large(error.to_string()))
     }
 
+    /// Writes a string without characters that JSON escapes, such as a name of the schema.
+    fn quoted(&mut self, text: &[u8]) -> Result<()> {
+        self.raw(b"\"")?;
+        self.raw(text)?;
+        self.raw(b"\"")
+    }
+
     fn shown(&mut self, text: Arguments<'_>) -> Result<()> {
         self.write_fmt(text).map_err(|error| Fault::too_large(error.to_string()))
     }
@@ -99,7 +106,7 @@ impl Sink for JsonText<'_> {
     }
 
     fn bytes(&mut self, value: &[u8]) -> Result<()> {
-        self.put(STANDARD.encode(value))
+        self.quoted(STANDARD.encode(value).as_bytes())
     }
 
     fn text(&mut self, value: &str) -> Result<()> {
@@ -107,7 +114,7 @@ impl Sink for JsonText<'_> {
     }
 
     fn symbol(&mut self, _: NameId, value: &str) -> Result<()> {
-        self.put(value)
+        self.quoted(value.as_bytes())
     }
 
     fn decimal(&mut self, unscaled: &[u8], _: u32, scale: i32) -> Result<()> {
@@ -125,21 +132,19 @@ impl Sink for JsonText<'_> {
     }
 
     fn uuid(&mut self, value: u128) -> Result<()> {
-        self.raw(b"\"")?;
-        self.raw(&show_uuid(value))?;
-        self.raw(b"\"")
+        self.quoted(&show_uuid(value))
     }
 
     fn date(&mut self, days: i32) -> Result<()> {
-        self.put(show_date(i64::from(days)))
+        self.quoted(show_date(i64::from(days)).as_bytes())
     }
 
     fn time(&mut self, value: i64, unit: Unit) -> Result<()> {
-        self.put(show_time(value.saturating_mul(nanoseconds(unit))))
+        self.quoted(show_time(value.saturating_mul(nanoseconds(unit))).as_bytes())
     }
 
     fn timestamp(&mut self, value: i64, unit: Unit, is_local: bool) -> Result<()> {
-        self.put(show_timestamp(value, nanoseconds(unit), !is_local))
+        self.quoted(show_timestamp(value, nanoseconds(unit), !is_local).as_bytes())
     }
 
     fn list(&mut self) -> Result<bool> {
@@ -185,7 +190,11 @@ impl Sink for JsonText<'_> {
     ) -> Result<()> {
         let names = self.names;
         let name = names.get(name.index()).ok_or_else(|| Fault::new("the name is unknown"))?;
-        self.entry(is_first, name, read)
+        self.part(is_first, |text| {
+            text.quoted(name.as_bytes())?;
+            text.raw(b":")?;
+            read(text)
+        })
     }
 
     fn end_record(&mut self, is_first: bool) -> Result<()> {
