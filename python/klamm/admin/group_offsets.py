@@ -6,11 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from klamm.admin.calls import GROUP, by_topic, check, collect, numbers, partitions_of, plain, refusal
+from klamm.admin.calls import (
+    BY_PARTITION,
+    GROUP,
+    Item,
+    by_topic,
+    check,
+    collect,
+    known,
+    nothing,
+    numbers,
+    partitions_of,
+    plain,
+    refusal,
+)
 from klamm.admin.groups import GroupCalls
 from klamm.admin.offsets import OffsetCalls, OffsetSpec
 from klamm.arguments import boolean, integer, items_of, list_of_str, string
-from klamm.errors import GroupIdNotFoundError, KafkaError, UnknownMemberIdError, UnsupportedVersionError
+from klamm.errors import GroupIdNotFoundError, UnknownMemberIdError, UnsupportedVersionError
 from klamm.record import OffsetAndMetadata, TopicPartition, committable
 from klamm.waiting import documented_by, run
 
@@ -19,6 +32,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from klamm.admin.calls import Fields
+    from klamm.errors import KafkaError
     from klamm.record import OffsetToCommit
 
     Partitions: TypeAlias = "Iterable[TopicPartition] | None"
@@ -54,19 +68,25 @@ class GroupOffsetCalls(OffsetCalls, GroupCalls):
         boolean("require_stable", stable)
         deadline = self._deadline(timeout)
 
-        async def attempt(
-            names: list[str], left: float
-        ) -> dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]:
-            # OffsetFetch has topic IDs instead of names from version 10 on. Version 0 reads from ZooKeeper.
-            requests = {name: (_fetch(name, partitions_by_group[name], stable), (GROUP, name)) for name in names}
-            responses = await self._ask_each("OffsetFetch", requests, left, (8, 9))
-            old = [name for name, each in responses.items() if isinstance(each, UnsupportedVersionError)]
-            requests = {name: (_fetch_one(name, partitions_by_group[name], stable), (GROUP, name)) for name in old}
-            oldest = 2 if any(partitions_by_group[name] is None for name in old) else 1
-            responses.update(await self._ask_each("OffsetFetch", requests, left, (oldest, 7)))
-            return {name: _fetched(name, each) for name, each in responses.items()}
-
-        return collect((await self._repeat(partitions_by_group, attempt, deadline.left())).items())
+        results: dict[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError] = {}
+        # OffsetFetch has topic IDs instead of names from version 10 on. Version 0 reads from ZooKeeper.
+        oldest = 2 if None in partitions_by_group.values() else 1
+        names: Iterable[str] = partitions_by_group
+        for build, versions in ((_fetch, (8, 9)), (_fetch_one, (oldest, 7))):
+            items = {
+                name: Item(
+                    build(name, partitions_by_group[name], stable),
+                    (GROUP, name),
+                    f"fetch the offsets of group {name!r}",
+                )
+                for name in names
+            }
+            found = self._for_items(
+                "OffsetFetch", items, _fetched, deadline.left(), versions=versions, refused=_not_fetched
+            )
+            results.update(await found)
+            names = [name for name in names if isinstance(results[name], UnsupportedVersionError)]
+        return collect(results.items())
 
     async def _offsets_only(self, group: str, timeout: float | None) -> dict[TopicPartition, int]:
         offsets_by_group = await self._fetch_offsets([string("group", group)], False, timeout)
@@ -77,13 +97,12 @@ class GroupOffsetCalls(OffsetCalls, GroupCalls):
         committed = await self._offsets_only(group, deadline.left())
         assigned = await self._assigned(group, deadline.left())
         topics = await self._metadata({tp.topic for tp in committed}, deadline.left())
-        existing = {
-            TopicPartition(topic, part["partitionIndex"])
+        leaders = {
+            TopicPartition(topic, part["partitionIndex"]): part["leaderId"]
             for topic, fields in topics.items()
             for part in fields["partitions"]
         }
-        leaders = await self._leaders(committed, deadline.left()) if committed else {}
-        led = [tp for tp, leader in leaders.items() if isinstance(leader, int)]
+        led = [tp for tp in committed if leaders.get(tp, -1) >= 0]
         starts, ends = [
             await self._list_offsets(dict.fromkeys(led, spec), "read_uncommitted", deadline.left())
             for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)
@@ -93,7 +112,7 @@ class GroupOffsetCalls(OffsetCalls, GroupCalls):
             start, end = (found[tp].offset if tp in found else None for found in (starts, ends))
             return None if start is None or end is None else unread(committed[tp], start, end)
 
-        return {tp: lag(tp) for tp in sorted({*committed, *assigned, *existing})}
+        return {tp: lag(tp) for tp in sorted({*committed, *assigned, *leaders})}
 
     async def _assigned(self, group: str, timeout: float) -> list[TopicPartition]:
         """Return the partitions that the members of a group read."""
@@ -110,64 +129,49 @@ class GroupOffsetCalls(OffsetCalls, GroupCalls):
         offsets_by_partition = {TopicPartition(each.topic, each.partition): each for each in committable(offsets)}
         timed = any(each.timestamp_ms is not None for each in offsets_by_partition.values())
 
-        async def attempt(partitions: list[TopicPartition], left: float) -> dict[TopicPartition, KafkaError | None]:
-            topics = [
-                {"name": topic, "partitions": [_commit(offsets_by_partition[tp], timed) for tp in tps]}
-                for topic, tps in by_topic(partitions)
-            ]
-            # Version 0 of OffsetCommit writes to ZooKeeper.
-            request = {"groupId": group, "topics": topics}
-            response = await self._ask("OffsetCommit", request, left, (GROUP, group), (1, 9))
-            return {
-                TopicPartition(topic, part["partitionIndex"]): _committed(group, topic, part)
-                for topic, part in partitions_of(response["topics"], "name", "partitions")
-            }
-
-        collect((await self._repeat(offsets_by_partition, attempt, timeout)).items())
+        # Version 0 of OffsetCommit writes to ZooKeeper.
+        items = {
+            tp: _group_item(
+                group,
+                tp,
+                "alter offsets of",
+                {"groupId": group, "topics": [{"name": tp.topic, "partitions": [_commit(offset, timed)]}]},
+            )
+            for tp, offset in offsets_by_partition.items()
+        }
+        results = await self._for_items(
+            "OffsetCommit", items, nothing, timeout, path=BY_PARTITION, versions=(1, 9), refused=_not_committed
+        )
+        collect(results.items())
 
     async def _forget_offsets(self, group: str, partitions: Iterable[TopicPartition], timeout: float | None) -> None:
-        requested_partitions = plain(partitions)
-        tried = f"delete offsets of group {string('group', group)!r}"
-        if not requested_partitions:
-            return
-
-        async def attempt(left_over: list[TopicPartition], left: float) -> dict[TopicPartition, KafkaError | None]:
-            topics = [
-                {"name": topic, "partitions": [{"partitionIndex": number} for number in numbers(tps)]}
-                for topic, tps in by_topic(left_over)
-            ]
-            response = await self._ask("OffsetDelete", {"groupId": group, "topics": topics}, left, (GROUP, group))
-            check(response, tried)
-            return {
-                TopicPartition(topic, part["partitionIndex"]): refusal(part, tried, topic, part["partitionIndex"])
-                for topic, part in partitions_of(response["topics"], "name", "partitions")
-            }
-
-        collect((await self._repeat(requested_partitions, attempt, timeout)).items())
+        string("group", group)
+        items = {
+            tp: _group_item(
+                group,
+                tp,
+                "delete offsets of",
+                {
+                    "groupId": group,
+                    "topics": [{"name": tp.topic, "partitions": [{"partitionIndex": tp.partition}]}],
+                },
+            )
+            for tp in plain(partitions)
+        }
+        collect((await self._for_items("OffsetDelete", items, nothing, timeout, path=BY_PARTITION)).items())
 
     async def _share_offsets(
         self, groups: Iterable[str] | Mapping[str, Partitions], timeout: float | None
     ) -> dict[str, dict[TopicPartition, ShareGroupOffset]]:
-        partitions_by_group = _wanted(groups)
-
-        async def attempt(
-            names: list[str], left: float
-        ) -> dict[str, dict[TopicPartition, ShareGroupOffset] | KafkaError]:
-            requests = {
-                name: (
-                    {
-                        "groups": [
-                            {"groupId": name, "topics": _topics(partitions_by_group[name], "topicName", "partitions")}
-                        ]
-                    },
-                    (GROUP, name),
-                )
-                for name in names
-            }
-            responses = await self._ask_each("DescribeShareGroupOffsets", requests, left)
-            return {name: _share_fetched(name, each) for name, each in responses.items()}
-
-        return collect((await self._repeat(partitions_by_group, attempt, timeout)).items())
+        items = {
+            name: Item(
+                {"groups": [{"groupId": name, "topics": _topics(wanted, "topicName", "partitions")}]},
+                (GROUP, name),
+                f"describe the offsets of share group {name!r}",
+            )
+            for name, wanted in _wanted(groups).items()
+        }
+        return collect((await self._for_items("DescribeShareGroupOffsets", items, _share_fetched, timeout)).items())
 
     async def _set_share_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], timeout: float | None
@@ -378,27 +382,28 @@ def _fetch_one(group: str, wanted: list[TopicPartition] | None, stable: bool) ->
     return {**fields, "requireStable": True} if stable else fields
 
 
-def _fetched(group: str, response: Fields | KafkaError) -> dict[TopicPartition, OffsetAndMetadata] | KafkaError:
-    if isinstance(response, KafkaError):
-        return response
-    tried = f"fetch the offsets of group {group!r}"
-    part = response["groups"][0] if response.get("groups") else {"errorCode": 0, **response}
-    failed = refusal(part, tried)
-    if isinstance(failed, GroupIdNotFoundError):
-        return {}  # a group that does not exist has no offsets
-    if failed is not None:
-        return failed
+def _fetched(response: Fields) -> dict[TopicPartition, OffsetAndMetadata]:
+    part = response["groups"][0] if response.get("groups") else response
     found: dict[TopicPartition, OffsetAndMetadata] = {}
     for topic, each in partitions_of(part["topics"], "name", "partitions"):
-        failed = refusal(each, tried, topic, each["partitionIndex"])
-        if failed is not None:
-            return failed
         epoch = each.get("committedLeaderEpoch", -1)
         if each["committedOffset"] >= 0:
             found[TopicPartition(topic, each["partitionIndex"])] = OffsetAndMetadata(
                 each["committedOffset"], each["metadata"] or "", None if epoch < 0 else epoch
             )
     return found
+
+
+def _not_fetched(
+    error: KafkaError,
+    is_repeated: bool,  # noqa: ARG001
+) -> dict[TopicPartition, OffsetAndMetadata] | KafkaError:
+    return {} if isinstance(error, GroupIdNotFoundError) else error  # a group that does not exist has no offsets
+
+
+def _group_item(group: str, tp: TopicPartition, verb: str, fields: Fields) -> Item:
+    tried = f"{verb} group {group!r}"
+    return Item(fields, (GROUP, group), tried, (tp.topic, str(tp.partition)), (tp.topic, tp.partition))
 
 
 def _commit(offset: OffsetToCommit, timed: bool) -> Fields:
@@ -414,29 +419,18 @@ def _commit(offset: OffsetToCommit, timed: bool) -> Fields:
     return fields
 
 
-def _committed(group: str, topic: str, part: Fields) -> KafkaError | None:
-    failed = refusal(part, f"alter offsets of group {group!r}", topic, part["partitionIndex"])
-    if isinstance(failed, UnknownMemberIdError):
-        failed.hint = "the group has members; stop them first"
-    return failed
+def _not_committed(error: KafkaError, is_repeated: bool) -> KafkaError:  # noqa: ARG001
+    if isinstance(error, UnknownMemberIdError):
+        error.hint = "the group has members; stop them first"
+    return error
 
 
-def _share_fetched(group: str, response: Fields | KafkaError) -> dict[TopicPartition, ShareGroupOffset] | KafkaError:
-    if isinstance(response, KafkaError):
-        return response
-    tried = f"describe the offsets of share group {group!r}"
-    part = response["groups"][0]
-    failed = refusal(part, tried)
-    if failed is not None:
-        return failed
-    found: dict[TopicPartition, ShareGroupOffset] = {}
-    for topic, each in partitions_of(part["topics"], "topicName", "partitions"):
-        failed = refusal(each, tried, topic, each["partitionIndex"])
-        if failed is not None:
-            return failed
-        lag = each.get("lag", -1)
-        if each["startOffset"] >= 0:
-            found[TopicPartition(topic, each["partitionIndex"])] = ShareGroupOffset(
-                each["startOffset"], each["leaderEpoch"], None if lag < 0 else lag
-            )
-    return found
+def _share_fetched(response: Fields) -> dict[TopicPartition, ShareGroupOffset]:
+    (group,) = response["groups"]
+    return {
+        TopicPartition(topic, each["partitionIndex"]): ShareGroupOffset(
+            each["startOffset"], each["leaderEpoch"], known(each.get("lag", -1))
+        )
+        for topic, each in partitions_of(group["topics"], "topicName", "partitions")
+        if each["startOffset"] >= 0
+    }

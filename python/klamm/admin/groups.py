@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from klamm._klamm import broker_error, decode_prefix
-from klamm.admin.calls import GROUP, NO_OPERATIONS, Calls, collect, refusal
+from klamm.admin.calls import GROUP, NO_OPERATIONS, Calls, Item, collect, nothing, refusal
 from klamm.admin.topics import operations_in
 from klamm.arguments import boolean, list_of_str, optional_string, string
 from klamm.errors import DecodeError, GroupIdNotFoundError, KafkaError, UnknownMemberIdError, UnsupportedVersionError
@@ -156,11 +156,8 @@ class GroupCalls(Calls):
         protocols = list_of_str("protocol_types", protocol_types)
         deadline = self._deadline(timeout)
 
-        async def attempt(brokers: list[int], left: float) -> dict[int, list[GroupListing] | KafkaError]:
-            responses = await self._ask_brokers("ListGroups", request, brokers, left)
-            return {broker: _listed(response) for broker, response in responses.items()}
-
-        results = await self._repeat(await self._brokers(deadline.left()), attempt, deadline.left())
+        items = {broker: Item(request, broker, "list groups") for broker in await self._brokers(deadline.left())}
+        results = await self._for_items("ListGroups", items, _listed, deadline.left())
         listings = {each.group: each for found in collect(results.items()).values() for each in found}
         return [each for _, each in sorted(listings.items()) if not protocols or each.protocol_type in protocols]
 
@@ -184,12 +181,11 @@ class GroupCalls(Calls):
         return collect(results.items())
 
     async def _delete_each(self, groups: Iterable[str], timeout: float | None) -> None:
-        async def attempt(names: list[str], left: float) -> dict[str, KafkaError | None]:
-            requests = {group: ({"groupsNames": [group]}, (GROUP, group)) for group in names}
-            responses = await self._ask_each("DeleteGroups", requests, left)
-            return {group: _deleted(group, response) for group, response in responses.items()}
-
-        collect((await self._repeat(list_of_str("groups", groups), attempt, timeout)).items())
+        items = {
+            group: Item({"groupsNames": [group]}, (GROUP, group), f"delete group {group!r}")
+            for group in list_of_str("groups", groups)
+        }
+        collect((await self._for_items("DeleteGroups", items, nothing, timeout, refused=_not_deleted)).items())
 
     async def _remove(
         self, group: str, members: Iterable[RemovedMember | str] | None, reason: str | None, timeout: float | None
@@ -325,10 +321,8 @@ class AsyncGroups(GroupCalls):
         await self._remove(group, members, reason, timeout)
 
 
-def _listed(response: Fields | KafkaError) -> list[GroupListing] | KafkaError:
-    if isinstance(response, KafkaError):
-        return response
-    return refusal(response, "list groups") or [
+def _listed(response: Fields) -> list[GroupListing]:
+    return [
         GroupListing(each["groupId"], each["protocolType"], each.get("groupState", ""), each.get("groupType", ""))
         for each in response["groups"]
     ]
@@ -355,12 +349,9 @@ def _found(response: Fields | KafkaError, group: str, *, first: bool) -> Fields 
     return broker_error(GroupIdNotFoundError.code, tried) if is_other_type else result
 
 
-def _deleted(group: str, response: Fields | KafkaError) -> KafkaError | None:
-    if isinstance(response, KafkaError):
-        return response
-    failed = next((refusal(each, f"delete group {group!r}") for each in response["results"]), None)
+def _not_deleted(error: KafkaError, is_repeated: bool) -> KafkaError | None:
     # If the group is missing and an earlier attempt had no response, that attempt has deleted the group.
-    return None if response["repeated"] and isinstance(failed, GroupIdNotFoundError) else failed
+    return None if is_repeated and isinstance(error, GroupIdNotFoundError) else error
 
 
 def _removed(result: Fields, tried: str) -> KafkaError | None:
