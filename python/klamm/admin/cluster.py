@@ -13,6 +13,7 @@ from klamm.admin.calls import (
     SHARE,
     TRANSACTION,
     Calls,
+    Item,
     check,
     choice,
     collect,
@@ -21,7 +22,7 @@ from klamm.admin.calls import (
 )
 from klamm.admin.topics import NO_TOPIC_ID, operations_in
 from klamm.arguments import INT16, INT32, boolean, integer, items_of, list_of, list_of_str, optional_string, string
-from klamm.errors import ArgumentError, KafkaError, UnsupportedVersionError
+from klamm.errors import ArgumentError, UnsupportedVersionError
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from klamm.admin.acls import AclOperation
     from klamm.admin.calls import Fields
+    from klamm.errors import KafkaError
 
 CoordinatorType: TypeAlias = Literal["group", "transaction", "share"]
 COORDINATORS = {"group": GROUP, "transaction": TRANSACTION, "share": SHARE}
@@ -209,15 +211,16 @@ class ClusterCalls(Calls):
         typed = {} if number == GROUP else {"keyType": number}
         newest = 6 if number == SHARE else 3
 
-        async def attempt(left_over: list[str], left: float) -> dict[str, Node | KafkaError]:
-            requests = {
-                key: ({"coordinatorKeys": [key], **typed} if number == SHARE else {"key": key, **typed}, None)
-                for key in left_over
-            }
-            responses = await self._ask_each("FindCoordinator", requests, left, (0, newest))
-            return {key: _coordinator(kind, key, response) for key, response in responses.items()}
-
-        return collect((await self._repeat(checked_keys, attempt, timeout)).items())
+        items = {
+            key: Item(
+                {"coordinatorKeys": [key], **typed} if number == SHARE else {"key": key, **typed},
+                None,
+                f"find the {kind} coordinator of {key!r}",
+            )
+            for key in checked_keys
+        }
+        results = await self._for_items("FindCoordinator", items, _coordinator, timeout, versions=(0, newest))
+        return collect(results.items())
 
     async def _versions(
         self, brokers: Iterable[int] | None, timeout: float | None
@@ -228,10 +231,12 @@ class ClusterCalls(Calls):
             if brokers is None
             else [integer("one of brokers", broker, 0, INT32) for broker in list_of("brokers", brokers)]
         )
-        responses = await self._ask_brokers("ApiVersions", _SOFTWARE, broker_ids, deadline.left())
-        old = [broker for broker, each in responses.items() if isinstance(each, UnsupportedVersionError)]
-        responses.update(await self._ask_brokers("ApiVersions", {}, old, deadline.left()))
-        return collect((broker, _ranges(broker, response)) for broker, response in responses.items())
+        results: dict[int, dict[str, VersionRange] | KafkaError] = {}
+        for fields in (_SOFTWARE, {}):  # versions before 3 do not have the name and the version of the client
+            items = {each: Item(fields, each, f"list API versions of broker {each}") for each in broker_ids}
+            results.update(await self._for_items("ApiVersions", items, _ranges, deadline.left()))
+            broker_ids = [each for each in broker_ids if isinstance(results[each], UnsupportedVersionError)]
+        return collect(results.items())
 
     async def _features(self, timeout: float | None) -> Features:
         response = await self._ask("ApiVersions", _SOFTWARE, timeout)
@@ -516,18 +521,13 @@ def _update(name: str, update: FeatureUpdate | int) -> Fields:
     }
 
 
-def _coordinator(kind: str, key: str, response: Fields | KafkaError) -> Node | KafkaError:
-    if isinstance(response, KafkaError):
-        return response
+def _coordinator(response: Fields) -> Node:
     coordinator = response["coordinators"][0] if response.get("coordinators") else response
-    failed = refusal({"errorCode": 0, **coordinator}, f"find the {kind} coordinator of {key!r}")
-    return failed or Node(coordinator["nodeId"], coordinator["host"], coordinator["port"], None)
+    return Node(coordinator["nodeId"], coordinator["host"], coordinator["port"], None)
 
 
-def _ranges(broker: int, response: Fields | KafkaError) -> dict[str, VersionRange] | KafkaError:
-    if isinstance(response, KafkaError):
-        return response
-    return refusal(response, f"list API versions of broker {broker}") or {
+def _ranges(response: Fields) -> dict[str, VersionRange]:
+    return {
         _API_NAMES.get(each["apiKey"], str(each["apiKey"])): VersionRange(each["minVersion"], each["maxVersion"])
         for each in response["apiKeys"]
     }

@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Literal
 
-from klamm.admin.calls import Calls, Code, check, collect, instances, refusal
+from klamm.admin.calls import Calls, Code, Item, check, collect, instances, nothing
 from klamm.admin.topics import setting, settings
 from klamm.arguments import INT32, boolean, items_of, list_of_str, string
-from klamm.errors import ConfigError, KafkaError
+from klamm.errors import ConfigError
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import TypeAlias, TypeVar
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import TypeAlias
 
     from klamm.admin.calls import Fields, Route
-
-    V = TypeVar("V")
 
 ConfigKind: TypeAlias = Literal["topic", "broker", "broker-logger", "client-metrics", "group"]
 KINDS = {"topic": 2, "broker": 4, "broker-logger": 8, "client-metrics": 16, "group": 32}
@@ -142,20 +140,12 @@ class ConfigCalls(Calls):
         keys = None if names is None else list_of_str("names", names)
         fields = {name: True for name, value in (asked or {}).items() if boolean(name, value)}
 
-        async def attempt(
-            left_over: list[ConfigResource], left: float
-        ) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
-            requests = {
-                broker: (
-                    {**fields, "resources": [{**_named(each), "configurationKeys": keys} for each in part]},
-                    broker,
-                )
-                for broker, part in _by_broker(left_over, _reader).items()
-            }
-            responses = await self._ask_each("DescribeConfigs", requests, left)
-            return _of_resources(left_over, _reader, responses, "describe configs of", _entries)
-
-        return collect((await self._repeat(checked_resources, attempt, timeout)).items())
+        items = {
+            each: _item(each, _broker(each, None), "describe", {"configurationKeys": keys}, fields)
+            for each in checked_resources
+        }
+        path = "results:resourceType,resourceName"
+        return collect((await self._for_items("DescribeConfigs", items, _entries, timeout, path=path)).items())
 
     async def _change_configs(
         self,
@@ -208,21 +198,10 @@ class ConfigCalls(Calls):
         *,
         validate_only: bool,
     ) -> None:
-        async def attempt(left_over: list[ConfigResource], left: float) -> dict[ConfigResource, KafkaError | None]:
-            requests = {
-                broker: (
-                    {
-                        "resources": [{**_named(each), "configs": given[each]} for each in part],
-                        "validateOnly": validate_only,
-                    },
-                    broker,
-                )
-                for broker, part in _by_broker(left_over, self._changer).items()
-            }
-            responses = await self._ask_each(api, requests, left)
-            return _of_resources(left_over, self._changer, responses, f"{verb} configs of", lambda _: None)
-
-        collect((await self._repeat(wanted, attempt, timeout)).items())
+        fields = {"validateOnly": validate_only}
+        items = {each: _item(each, self._changer(each), verb, {"configs": given[each]}, fields) for each in wanted}
+        path = "responses:resourceType,resourceName"
+        collect((await self._for_items(api, items, nothing, timeout, path=path)).items())
 
     async def _list_resources(self, kinds: Iterable[ConfigKind], timeout: float | None) -> list[ConfigResource]:
         kind_numbers = [_kind(kind) for kind in list_of_str("kinds", kinds)]
@@ -462,21 +441,18 @@ def _broker(resource: ConfigResource, otherwise: Route) -> Route:
     raise ConfigError(f'broker "{resource.name}" is not a number', hint="the name of a broker is its ID")
 
 
-def _reader(resource: ConfigResource) -> Route:
-    return _broker(resource, None)
-
-
-def _by_broker(
-    resources: Iterable[ConfigResource], route: Callable[[ConfigResource], Route]
-) -> dict[Route, list[ConfigResource]]:
-    parts: dict[Route, list[ConfigResource]] = {}
-    for each in resources:
-        parts.setdefault(route(each), []).append(each)
-    return parts
-
-
-def _named(resource: ConfigResource) -> Fields:
-    return {"resourceType": KINDS[resource.kind], "resourceName": resource.name}
+def _item(
+    resource: ConfigResource, route: Route, verb: str, part: Mapping[str, object], fields: Mapping[str, object]
+) -> Item:
+    """Return the item of a resource with the fields of the resource, and the other fields of the request."""
+    kind = KINDS[resource.kind]
+    return Item(
+        {**fields, "resources": [{"resourceType": kind, "resourceName": resource.name, **part}]},
+        route,
+        f'{verb} configs of {resource.kind} "{resource.name}"',
+        (str(kind), resource.name),
+        (resource.name, None) if resource.kind == "topic" else None,
+    )
 
 
 def _change(change: ConfigChange) -> Fields:
@@ -490,28 +466,6 @@ def _plain_changes(changes: Mapping[str, str | bool | float | None]) -> list[Con
         ConfigChange(name, value, ConfigOperation.DELETE if value is None else ConfigOperation.SET)
         for name, value in settings(changes)
     ]
-
-
-def _of_resources(
-    resources: Iterable[ConfigResource],
-    route: Callable[[ConfigResource], Route],
-    responses: Mapping[Route, Fields | KafkaError],
-    tried: str,
-    read: Callable[[Fields], V],
-) -> dict[ConfigResource, V | KafkaError]:
-    """Return the result or the error of each resource, taken from the responses of the brokers."""
-    results: dict[ConfigResource, V | KafkaError] = {}
-    for resource in resources:
-        response = responses[route(resource)]
-        if isinstance(response, KafkaError):
-            results[resource] = response
-            continue
-        for part in response.get("results") or response["responses"]:
-            if part["resourceType"] == KINDS[resource.kind] and part["resourceName"] == resource.name:
-                topic = resource.name if resource.kind == "topic" else None
-                failed = refusal(part, f'{tried} {resource.kind} "{resource.name}"', topic)
-                results[resource] = failed if failed is not None else read(part)
-    return results
 
 
 def _entries(result: Fields) -> dict[str, ConfigEntry]:

@@ -124,9 +124,9 @@ class TopicCalls(Calls):
     async def _create(
         self, topics: Mapping[str, NewTopic], timeout: float | None, validate_only: bool, wait: bool
     ) -> dict[str, CreatedTopic]:
-        settings = {"timeoutMs": CHANGE_MS, **_validating(validate_only)}
+        shared = {"timeoutMs": CHANGE_MS, **_validating(validate_only)}
         items = {
-            name: Item({"topics": [_creation(name, topic)], **settings}, *_topic(name, "create topic"))
+            name: Item({"topics": [_creation(name, topic)], **shared}, *_topic(name, "create topic"))
             for name, topic in _new_topics(topics).items()
         }
         deadline = self._deadline(timeout)
@@ -143,9 +143,9 @@ class TopicCalls(Calls):
         self, counts: Mapping[str, int | NewPartitions], timeout: float | None, validate_only: bool, wait: bool
     ) -> None:
         new = {name: _more(name, count) for name, count in items_of("counts", counts)}
-        settings = {"timeoutMs": CHANGE_MS, "validateOnly": boolean("validate_only", validate_only)}
+        shared = {"timeoutMs": CHANGE_MS, "validateOnly": boolean("validate_only", validate_only)}
         items = {
-            name: Item({"topics": [fields], **settings}, *_topic(name, "create partitions of"))
+            name: Item({"topics": [fields], **shared}, *_topic(name, "create partitions of"))
             for name, fields in new.items()
         }
         deadline = self._deadline(timeout)
