@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from klamm._klamm import broker_error, decode_prefix
 from klamm.admin.calls import GROUP, NO_OPERATIONS, Calls, Item, collect, nothing, refusal
 from klamm.admin.topics import operations_in
 from klamm.arguments import boolean, list_of_str, optional_string, string
-from klamm.errors import DecodeError, GroupIdNotFoundError, KafkaError, UnknownMemberIdError, UnsupportedVersionError
+from klamm.errors import DecodeError, GroupIdNotFoundError, UnknownMemberIdError, UnsupportedVersionError
 from klamm.record import TopicPartition
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from klamm.admin.acls import AclOperation
     from klamm.admin.calls import Fields
+    from klamm.errors import KafkaError
 
 OLDEST_CONSUMER_PROTOCOL, NEWEST_CONSUMER_PROTOCOL = 0, 3
 
@@ -170,10 +172,18 @@ class GroupCalls(Calls):
         results: dict[str, GroupDescription | KafkaError] = {}
         remaining_groups = names
         for api, (name, described) in _DESCRIPTIONS.items():
-            requests = {group: ({**request, name: [group]}, (GROUP, group)) for group in remaining_groups}
-            for group, response in (await self._ask_each(api, requests, deadline.left())).items():
-                group_fields = _found(response, group, first=api == "DescribeGroups")
-                results[group] = group_fields if isinstance(group_fields, KafkaError) else described(group_fields)
+            items = {
+                group: Item({**request, name: [group]}, (GROUP, group), f"describe group {group!r}")
+                for group in remaining_groups
+            }
+            is_first = api == "DescribeGroups"
+            read = partial(_described, described=described, is_first=is_first)
+            for group, result in (await self._for_items(api, items, read, deadline.left())).items():
+                # Kafka 4.1 has StreamsGroupDescribe, but by default returns UNSUPPORTED_VERSION for each group.
+                if result is None or (isinstance(result, UnsupportedVersionError) and not is_first):
+                    results[group] = broker_error(GroupIdNotFoundError.code, f"describe group {group!r}")
+                else:
+                    results[group] = result
             # If a group has another type, this API responds that the group does not exist.
             remaining_groups = [group for group in remaining_groups if isinstance(results[group], GroupIdNotFoundError)]
             if not remaining_groups:
@@ -328,25 +338,14 @@ def _listed(response: Fields) -> list[GroupListing]:
     ]
 
 
-def _found(response: Fields | KafkaError, group: str, *, first: bool) -> Fields | KafkaError:
-    """Return the group that a response describes, or the error of the response.
-
-    If the broker does not support the API or this type of group, the error says that the group does not exist. Kafka
-    4.1 has StreamsGroupDescribe, but by default returns UNSUPPORTED_VERSION for each group.
-    """
-    tried = f"describe group {group!r}"
-    missing = {"errorCode": GroupIdNotFoundError.code}
-    result: Fields | KafkaError
-    if isinstance(response, KafkaError):
-        result = response
-    else:
-        found: Fields = next((each for each in response["groups"] if each["groupId"] == group), missing)
-        # Before version 6 of DescribeGroups, a group that does not exist or is not classic has the state "Dead".
-        if found.get("groupState") == "Dead" and first:
-            found = missing
-        result = refusal(found, tried) or {**found, "broker": response["broker"]}
-    is_other_type = isinstance(result, UnsupportedVersionError) and not first
-    return broker_error(GroupIdNotFoundError.code, tried) if is_other_type else result
+def _described(
+    response: Fields, described: Callable[[Fields], GroupDescription], is_first: bool
+) -> GroupDescription | None:
+    """Return the group that a response describes, or None if there is no such group of this type."""
+    found: Fields = next(iter(response["groups"]), {"groupState": "Dead"})
+    # Before version 6 of DescribeGroups, a group that does not exist or is not classic has the state "Dead".
+    is_missing = found["groupState"] == "Dead" and (is_first or len(found) == 1)
+    return None if is_missing else described({**found, "broker": response["broker"]})
 
 
 def _not_deleted(error: KafkaError, is_repeated: bool) -> KafkaError | None:
