@@ -15,7 +15,7 @@ from typing_extensions import Buffer as Buffer
 from typing_extensions import Self, TypeVar, Unpack, disjoint_base
 
 from klamm.admin import ClusterDescription
-from klamm.admin.calls import Item
+from klamm.admin.calls import Condition, Item
 from klamm.assignors import Member
 from klamm.config import (
     AdminConfig,
@@ -750,6 +750,9 @@ class AdminCore(ClientCore):
         timeout: float | None,
         versions: tuple[int, int] = ...,
     ) -> Pending[list[tuple[dict[str, Any] | KafkaError, bool]]]: ...
+    def _confirm_change(
+        self, conditions: Sequence[Condition], knowing: Literal["one", "all", "controller"], timeout: float | None
+    ) -> Pending[KafkaError | None]: ...
     @property
     def _api_timeout(self) -> float: ...
     @property

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from klamm.errors import ConfigError, KafkaError
 from klamm.hints import ClientType
-from klamm.threads import sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -130,10 +129,6 @@ class Waiting(metaclass=ClientType):
         """
         raise NotImplementedError
 
-    async def _sleep(self, seconds: float) -> None:
-        """Wait before the next attempt."""
-        raise NotImplementedError
-
     async def _end(self, timeout: float | None, processed: bool | None) -> None:
         """Close the client.
 
@@ -156,9 +151,6 @@ class Blocking(Waiting):
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
         return pending.result(timeout)
 
-    async def _sleep(self, seconds: float) -> None:
-        sleep(seconds)
-
     def __enter__(self) -> Self:
         return self
 
@@ -178,11 +170,6 @@ class Asyncio(Waiting):
 
     async def _wait(self, pending: Pending[T], timeout: float | None = None) -> T:
         return await pending.within(timeout)
-
-    async def _sleep(self, seconds: float) -> None:
-        from asyncio import sleep as suspend
-
-        await suspend(seconds)
 
     async def __aenter__(self) -> Self:
         return self

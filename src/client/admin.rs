@@ -6,7 +6,9 @@ use super::shared::{ClientRole, Shared, State};
 use super::{Cluster, Error, Pending, Route};
 use crate::api::ErrorCode;
 use crate::engine::metrics::Family;
-use crate::engine::ops::{ByName, Completion, Describe, Item, ItemResult, Op, Ops, Output, SegmentOffsets};
+use crate::engine::ops::{
+    ByName, Completion, Condition, Confirm, Describe, Item, ItemResult, Knowing, Op, Ops, Output, SegmentOffsets,
+};
 use crate::engine::{Endpoints, Time};
 use crate::wire::Value;
 use std::collections::BTreeSet;
@@ -107,6 +109,19 @@ impl Client<Machine> {
         let op = ByName::for_items(api, path, items, versions)?;
         self.start_by_name(api, op, timeout, |output| match output {
             Output::Items(items) => Some(items),
+            _ => None,
+        })
+    }
+
+    /// Waits until brokers report that a change is complete. Returns why it is not complete at the deadline, or `None`.
+    pub fn confirm(
+        &self,
+        conditions: Vec<(String, Condition)>,
+        knowing: Knowing,
+        timeout: Option<Duration>,
+    ) -> Result<Pending<Option<Error>>, Error> {
+        self.op(Confirm::new(conditions, knowing), timeout, |output| match output {
+            Output::Confirmed(why) => Some(why),
             _ => None,
         })
     }

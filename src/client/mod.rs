@@ -41,7 +41,7 @@ pub use crate::engine::ConnectionId;
 pub use crate::engine::consumer::{Assigned, CommitResult, Slice};
 pub use crate::engine::group::{CustomAssignor, assignor};
 pub use crate::engine::legacy::zookeeper;
-pub use crate::engine::ops::{Item, ItemResult, Route};
+pub use crate::engine::ops::{Condition, Item, ItemResult, Knowing, Route};
 pub use crate::engine::producer::murmur2;
 pub use crate::engine::sasl::{BearerToken, gssapi, scram};
 pub use crate::engine::share::{AckResults, Acknowledgement};

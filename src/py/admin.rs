@@ -9,7 +9,7 @@ use super::pending::Pending;
 use super::protocol::{Names, from_python, to_python};
 use super::{arguments, config};
 use crate::api::ErrorCode;
-use crate::client::{self, AnyClient, ClientType, Endpoints, Item, ItemResult, Route};
+use crate::client::{self, AnyClient, ClientType, Condition, Endpoints, Item, ItemResult, Knowing, Route};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use std::sync::Arc;
@@ -113,6 +113,28 @@ impl AdminCore {
         Ok(Pending::explained(format!("response to {api}"), self.any(), pending, convert, || None))
     }
 
+    /// Waits until brokers report that a change is complete. A condition is a name of `to_condition`, a topic, a number
+    /// and a topic ID. `knowing` is `"one"`, `"all"` or `"controller"`. Returns None, or the error that says why the change
+    /// is not complete at the deadline.
+    #[pyo3(name = "_confirm_change")]
+    fn confirm_change(
+        &self,
+        conditions: Vec<ConditionArgument>,
+        knowing: &str,
+        #[pyo3(from_py_with = arguments::time_limit)] timeout: Option<Duration>,
+    ) -> PyResult<Pending> {
+        let knowing = match knowing {
+            "all" => Knowing::All,
+            "controller" => Knowing::Controller,
+            _ => Knowing::One,
+        };
+        let conditions = conditions.into_iter().map(to_condition).collect();
+        let pending = self.client.confirm(conditions, knowing, timeout)?;
+        Ok(Pending::new("confirmation", self.any(), pending, |py, why| {
+            Ok(why.map_or_else(|| py.None(), |error| PyErr::from(error).into_value(py).into_any()))
+        }))
+    }
+
     /// Returns a list of offsets for each `(topic, partition, time)`: the start offsets of segments from before the
     /// time, newest first.
     #[pyo3(name = "_offsets_before", signature = (wanted, limit, timeout))]
@@ -190,6 +212,20 @@ fn to_route(route: Option<RouteArgument>) -> Route {
         Some(RouteArgument::Controller) => Route::Controller,
         Some(RouteArgument::Leader(topic, partition)) => Route::Leader(topic.into(), partition),
     }
+}
+
+/// The name of a condition, and its topic, number and topic ID.
+type ConditionArgument = (String, String, i32, Option<String>);
+
+fn to_condition((name, topic, number, id): ConditionArgument) -> (String, Condition) {
+    let condition = match name.as_str() {
+        "has leaders" => Condition::HasLeaders(usize::try_from(number).unwrap_or(0)),
+        "is led" => Condition::IsLed(number),
+        "is led by first" => Condition::IsLedByFirst(number),
+        "is reassigned" => Condition::IsReassigned(number),
+        _ => Condition::IsDeleted(id.and_then(|id| id.parse().ok())),
+    };
+    (topic, condition)
 }
 
 /// The fields, the route, what is tried, the key, and the topic and the partition of an item.

@@ -88,21 +88,19 @@ def test_one_topic_that_fails_does_not_hide_the_others(admin, topic):
     assert topic not in admin.list_topics()
 
 
-def test_a_topic_that_is_created_again_meanwhile_is_deleted(admin, broker, topic, monkeypatch):
-    admin.create_topics({topic: klamm.NewTopic()}, wait=True)
-    described = admin.describe_topics([topic])[topic]
-    look = admin._metadata
-
-    async def create_and_look(*arguments):
-        if topic not in created:
-            created.update(other.create_topics({topic: klamm.NewTopic()}, wait=True))
-        return await look(*arguments)
-
-    created = {}
-    monkeypatch.setattr(admin, "_metadata", create_and_look)
-    with klamm.Admin(broker.bootstrap_servers) as other:
-        admin.delete_topics([topic], timeout=20)
-        assert other.describe_topics([topic])[topic].topic_id != described.topic_id
+def test_a_topic_that_is_created_again_meanwhile_is_deleted():
+    with DevBroker() as broker, klamm.Admin(broker.bootstrap_servers) as admin, ThreadPoolExecutor(2) as pool:
+        admin.create_topics({"t": klamm.NewTopic()}, wait=True)
+        with klamm.Admin(broker.bootstrap_servers) as other:
+            first = other.describe_topics(["t"])["t"]
+            broker.fault("Metadata", "drop", times=None)
+            deleted = pool.submit(admin.delete_topics, ["t"], 60)
+            until(lambda: broker.requests("DeleteTopics"))
+            created = pool.submit(other.create_topics, {"t": klamm.NewTopic()}, 60)
+            until(lambda: len(broker.requests("CreateTopics")) == 2)
+            broker.clear_faults()
+            assert deleted.result() is None
+            assert created.result()["t"].topic_id != first.topic_id
 
 
 def test_replicas_can_be_assigned(admin, topic):

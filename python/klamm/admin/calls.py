@@ -15,21 +15,17 @@ from klamm._klamm import AdminCore, broker_error
 from klamm.arguments import checked_partition, list_of, seconds
 from klamm.errors import (
     ArgumentError,
-    BrokerNotAvailableError,
     CombinedError,
     KafkaError,
     KafkaTimeoutError,
-    LeaderNotAvailableError,
     NetworkError,
-    UnknownTopicIdError,
-    UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
 from klamm.record import TopicPartition
 from klamm.waiting import Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
     from typing import TypeAlias
 
     from typing_extensions import Self
@@ -67,11 +63,6 @@ BY_PARTITION = "topics:name/partitions:partitionIndex"
 """Lists of a response that has results by topic and partition."""
 CHANGE_MS = 30_000
 """Time that the controller may take for a change, in milliseconds."""
-UNKNOWN_TOPIC_GRACE = 0.7
-"""Seconds to wait for a topic that brokers do not know yet. Brokers usually learn of a new topic within this time."""
-LEADER_TIMEOUT = 10.0
-"""Seconds to wait for the response of a partition leader before klamm looks for a new leader."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 NO_OPERATIONS = -(2**31)
 
 
@@ -96,6 +87,22 @@ class Deadline:
     def left(self) -> float:
         """Return the number of seconds until the deadline."""
         return max(0.0, self._end - monotonic())
+
+
+class Condition(NamedTuple):
+    """The state of a topic or a partition after a change.
+
+    Attributes:
+        name: What has to hold.
+        topic: Name of the topic.
+        number: Number of the partition, or the number of partitions of the topic.
+        topic_id: ID of a deleted topic, or None if it is unknown.
+    """
+
+    name: Literal["has leaders", "is deleted", "is led", "is led by first", "is reassigned"]
+    topic: str
+    number: int = 0
+    topic_id: str | None = None
 
 
 class Item(NamedTuple):
@@ -200,160 +207,55 @@ class Calls(Waiting, AdminCore):
         """Send the same request to each broker in a list."""
         return await self._ask_each(api, {broker: (fields, broker) for broker in brokers}, timeout)
 
-    async def _ask_leaders(
-        self,
-        api: str,
-        partitions: Iterable[TopicPartition],
-        request: Callable[[list[tuple[str, list[TopicPartition]]]], Fields],
-        read: Callable[[Fields], Iterable[tuple[TopicPartition, V | KafkaError]]],
-        timeout: float | None,
-        *,
-        oldest: int = 0,
-    ) -> dict[TopicPartition, V | KafkaError]:
-        """Send requests to the leaders of partitions. If a leader changes, send the request to the new leader."""
-
-        async def attempt(wanted: list[TopicPartition], left: float) -> dict[TopicPartition, V | KafkaError]:
-            results: dict[TopicPartition, V | KafkaError] = {}
-            of_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-            for tp, leader in (await self._leaders(wanted, left)).items():
-                if isinstance(leader, KafkaError):
-                    results[tp] = leader
-                else:
-                    of_leader[leader].append(tp)
-            requests = {leader: (request(by_topic(tps)), leader) for leader, tps in of_leader.items()}
-            versions = (oldest, ANY_VERSION[1])
-            for leader, response in (await self._ask_each(api, requests, min(left, LEADER_TIMEOUT), versions)).items():
-                if isinstance(response, KafkaError):
-                    results.update(dict.fromkeys(of_leader[leader], response))
-                else:
-                    results.update(read(response))
-            return results
-
-        return await self._repeat(partitions, attempt, timeout, wait_for_leaders=True)
-
-    async def _leaders(
-        self, wanted: Iterable[TopicPartition], timeout: float
-    ) -> dict[TopicPartition, int | KafkaError]:
-        """Return the broker ID of the leader of each partition."""
-        wanted = list(wanted)
-        topics = await self._metadata({tp.topic for tp in wanted}, timeout)
-        return {tp: _leader(topics.get(tp.topic), tp) for tp in wanted}
-
-    async def _metadata(
-        self, topics: Collection[str] | None, timeout: float | None, route: Route = None
-    ) -> dict[str, Fields]:
-        """Return the metadata of topics by name, without creating topics. None means all topics."""
-        if topics is not None and not topics:
+    async def _metadata(self, topics: Collection[str], timeout: float | None) -> dict[str, Fields]:
+        """Return the metadata of topics by name, without creating topics."""
+        if not topics:
             return {}
-        named = None if topics is None else [{"name": name} for name in sorted(topics)]
+        named = [{"name": name} for name in sorted(topics)]
         try:
             request = {"topics": named, "allowAutoTopicCreation": False}
-            response = await self._ask("Metadata", request, timeout, route)
+            response = await self._ask("Metadata", request, timeout)
         except UnsupportedVersionError:
             # Brokers before Kafka 0.11 create each topic that a Metadata request names. Request all topics instead.
             try:
-                response = await self._ask("Metadata", {"topics": None}, timeout, route, (1, 3))
+                response = await self._ask("Metadata", {"topics": None}, timeout, versions=(1, 3))
             except UnsupportedVersionError:
-                response = await self._ask("Metadata", {"topics": []}, timeout, route, (0, 0))
-        return {topic["name"]: topic for topic in response["topics"] if topics is None or topic["name"] in topics}
-
-    async def _repeat(
-        self,
-        items: Iterable[K],
-        attempt: Callable[[list[K], float], Awaitable[Mapping[K, V | KafkaError]]],
-        timeout: float | None,
-        *,
-        wait_for_leaders: bool = False,
-    ) -> dict[K, V | KafkaError]:
-        """Retry items until each item has a result or a permanent error, or the timeout has passed.
-
-        With `wait_for_leaders`, also wait for topics that brokers do not know yet, and for new leaders.
-        """
-        deadline, grace = self._deadline(timeout), Deadline(UNKNOWN_TOPIC_GRACE)
-        results: dict[K, V | KafkaError] = {}
-        left, pause = list(dict.fromkeys(items)), FIRST_PAUSE
-        order = left
-        while left:
-            try:
-                results.update(await attempt(left, deadline.left()))
-            except KafkaError as error:
-                results.update((item, _last_error(results.get(item), error, deadline)) for item in left)
-                break
-            left = [item for item in left if _is_transient(results.get(item), grace, wait_for_leaders)]
-            if left and deadline.left() <= pause:
-                results.update((item, _too_late(results.get(item), deadline)) for item in left)
-                break
-            if left:
-                await self._sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-        return {item: results[item] for item in order if item in results}
+                response = await self._ask("Metadata", {"topics": []}, timeout, versions=(0, 0))
+        return {topic["name"]: topic for topic in response["topics"] if topic["name"] in topics}
 
     async def _confirm(
         self,
         results: Mapping[K, V | KafkaError],
-        items: Collection[K],
-        is_done: Callable[[float], Awaitable[bool]],
+        conditions: Mapping[K, Condition],
         deadline: Deadline,
         what: str,
+        knowing: Literal["one", "all", "controller"],
     ) -> dict[K, V]:
-        """Wait until `is_done` returns True, then return or raise the results of all items as `collect` does.
+        """Wait until the brokers know a change, then return or raise the results of all items as `collect` does.
 
-        `items` are the items that the brokers have changed, and `what` names the request and the items. If the wait
-        fails, the error of the wait becomes an error of these items. Their results remain in `results` of the error.
+        Args:
+            results: Results of all items.
+            conditions: For each item that the brokers have changed, the condition that holds after the change.
+            deadline: Deadline of the call.
+            what: Names the request and the items.
+            knowing: Brokers that have to know the change: any broker, all brokers, or the controller.
+
+        If the wait fails, the error of the wait becomes an error of the changed items. Their results remain in
+        `results` of the error.
         """
         late: dict[K, KafkaError] = {}
-        pause = FIRST_PAUSE
-        try:
-            while items and not await _is_done(is_done, deadline.left()):
-                if deadline.left() <= pause:
-                    raise KafkaTimeoutError("the brokers have not completed the change yet")
-                await self._sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
-        except KafkaError as error:
-            late = dict.fromkeys(items, _unconfirmed(what, error, deadline))
+        if conditions:
+            try:
+                why = await self._wait(self._confirm_change(list(conditions.values()), knowing, deadline.left()))
+            except KafkaError as error:
+                why = error
+            if why is not None:
+                late = dict.fromkeys(conditions, _unconfirmed(what, why, deadline))
         return collect(results.items(), late)
 
     async def _brokers(self, timeout: float | None) -> list[int]:
         """Return the IDs of all brokers that are alive."""
         return [node.id for node in (await self._wait(self._describe_cluster(timeout))).brokers]
-
-
-def _leader(topic: Mapping[str, Any] | None, tp: TopicPartition) -> int | KafkaError:
-    tried = f"find the leader of {tp.topic}-{tp.partition}"
-    unknown: Fields = {"errorCode": UnknownTopicOrPartitionError.code}
-    topic = topic or unknown
-    failed = refusal(topic, tried, tp.topic, tp.partition)
-    if failed is not None:
-        return failed
-    part = next((part for part in topic["partitions"] if part["partitionIndex"] == tp.partition), unknown)
-    leader: int = part.get("leaderId", -1)
-    # If replicas are offline, a broker reports an error for the partition even if the partition has a leader.
-    if leader >= 0:
-        return leader
-    code = part["errorCode"] or LeaderNotAvailableError.code
-    return broker_error(code, tried, None, tp.topic, tp.partition)
-
-
-def _last_error(result: object, error: KafkaError, deadline: Deadline) -> KafkaError:
-    """Return the error of an item whose last attempt failed with `error`, and whose attempt before gave `result`."""
-    is_late = isinstance(error, (KafkaTimeoutError, NetworkError)) and isinstance(result, KafkaError)
-    return _too_late(result, deadline) if is_late else error
-
-
-def _too_late(result: object, deadline: Deadline) -> KafkaError:
-    if isinstance(result, (KafkaTimeoutError, NetworkError, UnknownTopicOrPartitionError, UnknownTopicIdError)):
-        return result
-    why = f": {result}" if isinstance(result, KafkaError) else ""
-    return KafkaTimeoutError(
-        f"the call did not succeed in {deadline.length}{why}", hint="increase the timeout, or check the brokers"
-    )
-
-
-async def _is_done(is_done: Callable[[float], Awaitable[bool]], left: float) -> bool:
-    try:
-        return await is_done(left)
-    except BrokerNotAvailableError:
-        return False  # a broker has stopped; the next call asks the brokers that still run
 
 
 def _unconfirmed(what: str, error: KafkaError, deadline: Deadline) -> KafkaError:
@@ -363,14 +265,6 @@ def _unconfirmed(what: str, error: KafkaError, deadline: Deadline) -> KafkaError
         f"{what} is not confirmed after {deadline.length}: {error.message}",
         hint="the brokers continue with the change; describe the item later to see the result",
     )
-
-
-def _is_transient(result: object, grace: Deadline, wait_for_leaders: bool) -> bool:
-    if isinstance(result, (UnknownTopicOrPartitionError, UnknownTopicIdError)):
-        return wait_for_leaders and grace.left() > 0
-    if isinstance(result, (KafkaTimeoutError, NetworkError, BrokerNotAvailableError)):
-        return wait_for_leaders
-    return isinstance(result, KafkaError) and getattr(result, "retriable", False)
 
 
 def refusal(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from klamm.admin.calls import (
     CHANGE_MS,
     Calls,
+    Condition,
     by_topic,
     check,
     choice,
@@ -26,7 +27,7 @@ from klamm.record import TopicPartition
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import TypeAlias
 
     from klamm.admin.calls import Fields
@@ -136,27 +137,11 @@ class PartitionCalls(Calls):
             TopicPartition(topic, part["partitionId"]): _elected(topic, part)
             for topic, part in partitions_of(response["replicaElectionResults"], "topic", "partitionResult")
         }
-        elected = [tp for tp, result in results.items() if result is True] if wait else []
-        return await self._confirm(results, elected, self._led(elected, kind), deadline, "ElectLeaders")
-
-    def _led(self, wanted: list[TopicPartition], kind: int) -> Callable[[float], Awaitable[bool]]:
-        """Return a function that tells whether all brokers know the elected leaders."""
-
-        def is_led(part: Fields) -> bool:
-            leader: int = part["leaderId"]
-            is_preferred: bool = part["replicaNodes"][:1] == [leader]
-            return is_preferred if kind == ELECTIONS["preferred"] else leader >= 0
-
-        async def is_done(left: float) -> bool:
-            for broker in await self._brokers(left):
-                topics = await self._metadata({tp.topic for tp in wanted}, left, broker)
-                for tp in wanted:
-                    parts = topics[tp.topic]["partitions"] if tp.topic in topics else []
-                    if not any(part["partitionIndex"] == tp.partition and is_led(part) for part in parts):
-                        return False
-            return True
-
-        return is_done
+        held: Literal["is led by first", "is led"] = "is led by first" if kind == ELECTIONS["preferred"] else "is led"
+        conditions = {
+            tp: Condition(held, tp.topic, tp.partition) for tp, result in results.items() if wait and result is True
+        }
+        return await self._confirm(results, conditions, deadline, "ElectLeaders", "all")
 
     async def _reassign(
         self,
@@ -191,12 +176,12 @@ class PartitionCalls(Calls):
             for topic, part in partitions_of(response["responses"], "name", "partitions")
         }
         is_waiting = boolean("wait", wait)
-        started = [tp for tp, failed in results.items() if failed is None and is_waiting]
-
-        async def is_done(left: float) -> bool:
-            return not await self._reassignments(started, left)
-
-        await self._confirm(results, started, is_done, deadline, "AlterPartitionReassignments")
+        conditions = {
+            tp: Condition("is reassigned", tp.topic, tp.partition)
+            for tp, failed in results.items()
+            if failed is None and is_waiting
+        }
+        await self._confirm(results, conditions, deadline, "AlterPartitionReassignments", "controller")
 
     async def _reassignments(
         self, partitions: Iterable[TopicPartition] | None, timeout: float | None

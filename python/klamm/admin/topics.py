@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from klamm.admin.acls import AclOperation
-from klamm.admin.calls import CHANGE_MS, NO_OPERATIONS, Calls, Item, collect, known, nothing, refusal
+from klamm.admin.calls import CHANGE_MS, NO_OPERATIONS, Calls, Condition, Item, collect, known, nothing, refusal
 from klamm.arguments import INT16, INT32, boolean, integer, items_of, list_of, list_of_str, string
 from klamm.errors import (
     ArgumentError,
@@ -18,7 +18,7 @@ from klamm.errors import (
 from klamm.waiting import documented_by, run
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from klamm.admin.calls import Deadline, Fields, Route
 
@@ -135,9 +135,13 @@ class TopicCalls(Calls):
         )
         if boolean("validate_only", validate_only):
             return collect(results.items())
-        created = [name for name, result in results.items() if isinstance(result, CreatedTopic)]
-        what = f"CreateTopics of {', '.join(created)}"
-        return await self._confirm(results, created, self._usable(created, wait, {}), deadline, what)
+        conditions = {
+            name: Condition("has leaders", name, 1)
+            for name, result in results.items()
+            if isinstance(result, CreatedTopic)
+        }
+        what = f"CreateTopics of {', '.join(conditions)}"
+        return await self._confirm(results, conditions, deadline, what, _knowing(wait))
 
     async def _add_partitions(
         self, counts: Mapping[str, int | NewPartitions], timeout: float | None, validate_only: bool, wait: bool
@@ -153,9 +157,13 @@ class TopicCalls(Calls):
         if validate_only:
             collect(results.items())
             return
-        counted = {name: new[name]["count"] for name, result in results.items() if result is None}
-        what = f"CreatePartitions of {', '.join(counted)}"
-        await self._confirm(results, counted, self._usable(counted, wait, counted), deadline, what)
+        conditions = {
+            name: Condition("has leaders", name, new[name]["count"])
+            for name, result in results.items()
+            if result is None
+        }
+        what = f"CreatePartitions of {', '.join(conditions)}"
+        await self._confirm(results, conditions, deadline, what, _knowing(wait))
 
     async def _delete(self, topics: Iterable[str], ids: Iterable[str], timeout: float | None, wait: bool) -> None:
         names, wanted_ids = list_of_str("topics", topics), list_of_str("ids", ids)
@@ -172,21 +180,13 @@ class TopicCalls(Calls):
                 "DeleteTopics", items, _topic_id, deadline.left(), path="responses:topicId", refused=_not_deleted
             )
         )
-        deleted_ids = {name: result for name in names if not isinstance(result := results[name], KafkaError)}
-
-        def is_there(topic: Fields) -> bool:
-            # A topic of this name with another ID was created after the deletion, for example by auto-creation.
-            deleted, found = deleted_ids.get(topic["name"]), _topic_id(topic)
-            return bool(topic["partitions"]) and (deleted == found or None in (deleted, found))
-
-        async def is_gone(left: float) -> bool:
-            for broker in await self._brokers(left) if wait else [None]:
-                remaining_topics = (await self._metadata(deleted_ids, left, broker)).values()
-                if any(map(is_there, remaining_topics)):
-                    return False
-            return True
-
-        await self._confirm(results, deleted_ids, is_gone, deadline, f"DeleteTopics of {', '.join(deleted_ids)}")
+        conditions = {
+            name: Condition("is deleted", name, topic_id=result)
+            for name in names
+            if not isinstance(result := results[name], KafkaError)
+        }
+        what = f"DeleteTopics of {', '.join(conditions)}"
+        await self._confirm(results, conditions, deadline, what, _knowing(wait))
 
     async def _delete_names(
         self, names: list[str], timeout: float | None, deadline: Deadline
@@ -209,28 +209,6 @@ class TopicCalls(Calls):
             timeout = deadline.left()
             names = [name for name in names if isinstance(results[name], UnsupportedVersionError)]
         return results
-
-    def _usable(
-        self, names: Collection[str], on_all: bool, counts: Mapping[str, int]
-    ) -> Callable[[float], Awaitable[bool]]:
-        """Return a function that tells whether brokers know the leaders of all partitions of the topics.
-
-        The function asks one broker, or every broker if `on_all`.
-        """
-        boolean("wait", on_all)
-
-        def has_leaders(name: str, topic: Fields | None) -> bool:
-            partitions = topic["partitions"] if topic and not topic["errorCode"] else []
-            return len(partitions) >= counts.get(name, 1) and all(part["leaderId"] >= 0 for part in partitions)
-
-        async def is_usable(left: float) -> bool:
-            for broker in await self._brokers(left) if on_all else [None]:
-                topics = await self._metadata(names, left, broker)
-                if not all(has_leaders(name, topics.get(name)) for name in names):
-                    return False
-            return True
-
-        return is_usable
 
     async def _describe(
         self, topics: Iterable[str], ids: Iterable[str], operations: bool, timeout: float | None
@@ -491,6 +469,10 @@ def setting(value: str | bool | float | None) -> str | None:
 def _topic(name: str, verb: str) -> tuple[Route, str, tuple[str], tuple[str, None]]:
     """Return the fields of an Item after its first, for a topic that the controller changes."""
     return "controller", f"{verb} {name!r}", (name,), (name, None)
+
+
+def _knowing(wait: bool) -> Literal["one", "all"]:
+    return "all" if boolean("wait", wait) else "one"
 
 
 def _created(topic: Fields) -> CreatedTopic:

@@ -6,6 +6,7 @@
 
 mod by_leader;
 mod by_name;
+mod confirm;
 mod epochs;
 mod fields;
 mod group;
@@ -15,6 +16,7 @@ mod op;
 mod topics;
 
 pub use by_name::ByName;
+pub use confirm::{Condition, Confirm, Knowing};
 pub use epochs::EpochEnds;
 pub use group::{Commit, Committed};
 pub use item::{Item, ItemResult, Route};

@@ -33,6 +33,8 @@ pub enum Output {
     Cluster(Arc<Cluster>),
     /// Partition numbers.
     Partitions(Vec<i32>),
+    /// Why a change is not confirmed at the deadline, or `None` if it is confirmed.
+    Confirmed(Option<Error>),
     /// For each item, its result.
     Items(Vec<ItemResult>),
 }
