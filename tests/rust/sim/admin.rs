@@ -5,7 +5,7 @@ use super::{Client, PARTITIONS, SimFault, World, seeds};
 use klamm::api::{ErrorCode, list_offsets};
 use klamm::broker::{Action, Fault};
 use klamm::engine::Time;
-use klamm::engine::ops::{ByName, Item, ItemResult, Ops, Output, Route};
+use klamm::engine::ops::{ByName, Condition, Confirm, Item, ItemResult, Knowing, Op, Ops, Output, Route};
 use klamm::wire::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -58,19 +58,22 @@ enum CallOf {
     Topics(u32),
     /// Describes groups with a request for each of them.
     Groups,
+    /// Waits until all brokers know the leaders of a topic.
+    Confirm,
 }
 
 impl CallOf {
     fn new(world: &mut World, index: u32) -> Self {
-        match world.random.below(4) {
+        match world.random.below(5) {
             0 => Self::Offsets,
             1 => Self::Commit(index.into()),
             2 => Self::Topics(index),
-            _ => Self::Groups,
+            3 => Self::Groups,
+            _ => Self::Confirm,
         }
     }
 
-    fn op(self) -> ByName {
+    fn op(self) -> Box<dyn Op> {
         let partitions = 0..PARTITIONS;
         let coordinator = || Route::Coordinator(GROUP, "g".to_owned());
         let key = |partition: i32| ["t".to_owned(), partition.to_string()];
@@ -111,13 +114,22 @@ impl CallOf {
                 };
                 ("DescribeGroups", "", ["g", "h"].map(describe).into())
             }
+            Self::Confirm => {
+                let condition = Condition::HasLeaders(PARTITIONS as usize);
+                return Box::new(Confirm::new(vec![("t".to_owned(), condition)], Knowing::All));
+            }
         };
         // OffsetCommit has topic IDs instead of names from version 10 on.
-        ByName::for_items(api, path, items, 1..=5).unwrap()
+        Box::new(ByName::for_items(api, path, items, 1..=5).unwrap())
     }
 
     /// Checks the results of a call. Only a change that may have been made before may fail.
-    fn check(self, results: &[ItemResult]) {
+    fn check(self, output: &Output) {
+        let results = match output {
+            Output::Items(results) => results,
+            Output::Confirmed(None) if self == Self::Confirm => return,
+            other => panic!("{self:?}: {other:?}"),
+        };
         assert_eq!(results.len(), if self == Self::Groups { 2 } else { 3 }, "{self:?}");
         for ItemResult { result, repeated } in results {
             match result {
@@ -144,12 +156,11 @@ fn play(world: &mut World, client: &mut Client<Ops<u32>>) {
         }
         if (calls.len() as u32) < CALLS && world.random.below(100) == 0 {
             let call = CallOf::new(world, calls.len() as u32);
-            client.role.start(world.now, Box::new(call.op()), TIMEOUT, calls.len() as u32);
+            client.role.start(world.now, call.op(), TIMEOUT, calls.len() as u32);
             calls.push(call);
         }
         while let Some((index, result)) = client.role.poll_done() {
-            let Ok(Output::Items(results)) = result else { panic!("{result:?}") };
-            calls[index as usize].check(&results);
+            calls[index as usize].check(&result.unwrap());
             assert!(ended.insert(index));
         }
         ended.len() as u32 == CALLS
@@ -190,7 +201,7 @@ fn a_call_that_is_late_keeps_the_results_of_its_other_items() {
         let (api, node) = (Some(list_offsets::API.key), Some(late as i32 + 1));
         world.cluster.fault(Fault { api, node, ..Fault::always(action) });
         let (mut client, mut idle) = (world.client(Ops::new(BACKOFF)), world.client(Ops::<u32>::new(BACKOFF)));
-        client.role.start(world.now, Box::new(CallOf::Offsets.op()), Duration::from_secs(10), 0);
+        client.role.start(world.now, CallOf::Offsets.op(), Duration::from_secs(10), 0);
         let mut results = Vec::new();
         assert!(world.play(&mut client, &mut idle, TIMEOUT, |_, client, _| {
             let Some((_, Ok(Output::Items(items)))) = client.role.poll_done() else { return false };
