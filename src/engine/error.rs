@@ -297,6 +297,11 @@ pub fn seconds(time: Duration) -> f64 {
     time.as_millis() as f64 / 1000.0
 }
 
+/// Returns a number with its noun in the singular or plural, for messages.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 fn hint_of(code: ErrorCode) -> Option<&'static str> {
     Some(match code {
         ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => {

@@ -46,7 +46,7 @@ pub use backoff::{Backoff, wait_after};
 pub use call::{Call, Reply};
 pub use cluster::{Broker, Cluster, LeaderChange, Partition, Topic, throttle, throttle_error};
 pub use connection::{Connection, ConnectionId, Exchange, LARGE_REQUEST, LoginConfig};
-pub use error::{Error, ErrorKind, seconds};
+pub use error::{Error, ErrorKind, counted, seconds};
 pub use in_flight::RequestsInFlight;
 pub use network::{Action, Endpoints, LinkState, Network, NetworkConfig, NetworkMetrics};
 pub use role::{ClientResponse, Deadline, MetadataDemand, Outgoing, Role, Target};

@@ -55,7 +55,7 @@ def test_a_member_logs_coordinator_assignment_and_duration(broker, lines, topic,
     assert record.name == "klamm.group"
     assert record.broker
     assert lines.find(r"is a member of group .* after \d+\.\d+ s")
-    assert lines.find(rf"got 1 partitions in group .*: {topic}-0")
+    assert lines.find(rf"got 1 partition in group .*: {topic}-0")
     start = lines.find("reading starts at offset 0")
     assert (start.name, start.topic, start.partition) == ("klamm.consumer", topic, 0)
 

@@ -10,7 +10,7 @@ use super::{Consumer, OpPurpose, Reset};
 use crate::api::ErrorCode;
 use crate::api::list_offsets::{EARLIEST, LATEST};
 use crate::engine::ops::{Committed, CommittedOffset, ListOffsets, Output, UNKNOWN_TOPIC_GRACE};
-use crate::engine::{Error, ErrorKind, Time, TopicPartition};
+use crate::engine::{Error, ErrorKind, Time, TopicPartition, counted};
 use crate::logging::Location;
 use std::collections::BTreeMap;
 
@@ -245,13 +245,8 @@ impl Partition {
         let location = Location::partition(&self.topic, self.partition);
         match (self.out_of_range_offset, requested) {
             (Some(lost), _) => {
-                let skipped = (offset - lost).max(0);
-                event!(
-                    Info,
-                    Consumer,
-                    location,
-                    "the offset was reset from {lost} to {offset}, which skips {skipped} records"
-                );
+                let skipped = counted(u64::try_from(offset - lost).unwrap_or(0), "record");
+                event!(Info, Consumer, location, "the offset was reset from {lost} to {offset}, which skips {skipped}");
             }
             (None, PositionState::ByTimestamp(_)) => {
                 event!(Info, Consumer, location, "reading starts at offset {offset}")

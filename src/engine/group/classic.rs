@@ -25,6 +25,7 @@ use crate::api::data::consumer_protocol as embedded;
 use crate::api::{ErrorCode, heartbeat, join_group, leave_group, sync_group};
 use crate::engine::{
     Call, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Reply, Target, Time, TopicPartition,
+    counted,
 };
 use crate::logging::Component;
 use std::collections::{BTreeMap, BTreeSet};
@@ -599,8 +600,8 @@ impl ClassicMember {
         let target: BTreeSet<TopicPartition> = partitions.collect();
         let since = self.coordinator.rebalancing_since.take().unwrap_or(now);
         let role = if self.partition_counts.is_some() { "leader" } else { "member" };
-        let (generation, count) = (self.generation, target.len());
-        self.coordinator.log_joined(now, since, format_args!("{role} in generation {generation}, {count} partitions"));
+        let (generation, count) = (self.generation, counted(target.len() as u64, "partition"));
+        self.coordinator.log_joined(now, since, format_args!("{role} in generation {generation}, {count}"));
         self.coordinator.succeeded();
         self.coordinator.clear_join_failure();
         self.coordinator.demand.topics.extend(target.iter().map(|p| p.topic.clone()));

@@ -3,7 +3,7 @@
 use super::Group;
 use super::changes::Change;
 use super::coordinator_client::CoordinatorClient;
-use crate::engine::{Cluster, Error, Time, TopicPartition};
+use crate::engine::{Cluster, Error, Time, TopicPartition, counted};
 use crate::logging::Location;
 use std::time::Duration;
 
@@ -21,14 +21,8 @@ impl Group {
             Change::Revoked(partitions) => ("gives up", partitions),
             Change::Lost(partitions) => ("lost", partitions),
         };
-        let (count, group) = (partitions.len(), &self.config.group);
-        event!(
-            Info,
-            Group,
-            Location::default(),
-            "the client {what} {count} partitions in group {group:?}: {}",
-            named(partitions)
-        );
+        let (count, group) = (counted(partitions.len() as u64, "partition"), &self.config.group);
+        event!(Info, Group, Location::default(), "the client {what} {count} in group {group:?}: {}", named(partitions));
     }
 
     /// Logs the end of a rebalance: the application has taken all changes of its assignment.
@@ -100,7 +94,8 @@ impl CoordinatorClient {
             Info,
             Group,
             location,
-            "the coordinator of group {group:?} assigned {count} partitions in epoch {epoch}"
+            "the coordinator of group {group:?} assigned {} in epoch {epoch}",
+            counted(count as u64, "partition")
         );
     }
 }
