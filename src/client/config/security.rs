@@ -140,8 +140,8 @@ fn aws_region(server: &str) -> Option<String> {
     service.starts_with("kafka").then(|| region.to_owned())
 }
 
-/// Returns the error for an option of Amazon's `IAMLoginModule`. Without the option, the client would log in as somebody
-/// else.
+/// Returns the error for an option of Amazon's `IAMLoginModule`. Without the option, the client would log in with
+/// another identity.
 fn of_aws(option: &str) -> Error {
     let hint = "set AWS_PROFILE to a profile of the AWS configuration, which can name a role, or pass \
                 klamm.aws.token_provider(region, session) as sasl.oauth.token.provider";
