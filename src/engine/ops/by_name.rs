@@ -81,7 +81,9 @@ impl ByName {
             return Err(Error::new(ErrorKind::Config, format!("there is no API {name:?}")));
         };
         let shared = match &reading {
-            Reading::Lists(_) => Some(fitting_versions(entry, &merged(items.iter()), versions)?),
+            Reading::Lists(_) => {
+                Some(fitting_versions(entry, &merged(items.iter().map(|item| &item.fields)), versions)?)
+            }
             Reading::Response | Reading::Single => None,
         };
         let progress = |item: Item| {
@@ -164,7 +166,7 @@ impl ByName {
             // Partitions of a topic have to follow one another to be merged.
             items.sort_by_key(|at| self.items.get(*at).and_then(|progress| progress.item.key.first()));
             let of_request = || items.iter().filter_map(|at| self.items.get(*at));
-            let fields = merged(of_request().map(|progress| &progress.item));
+            let fields = merged(of_request().map(|progress| &progress.item.fields));
             let (min, max) = of_request().next().map_or((0, 0), |progress| progress.versions);
             let part = self.begin(Sent::Request(items));
             cx.send_call_at_most(target, NamedCall { entry: self.entry, fields, min }, part, max);
@@ -216,7 +218,8 @@ impl ByName {
     /// Reads the results of the items of a request.
     fn read(&mut self, node: &Responder, items: &[usize], response: Value) -> Result<(), Error> {
         let Reading::Lists(levels) = &self.reading else {
-            return items.iter().map(|at| self.read_whole(node, *at, response.clone())).collect();
+            // Such a request has one item.
+            return items.first().map_or(Ok(()), |at| self.read_whole(node, *at, response));
         };
         if let Some(failure) = Failure::of(&response, None) {
             let mut tried = items.iter().filter_map(|at| Some(self.items.get(*at)?.item.tried.as_str()));

@@ -1,7 +1,6 @@
 //! Requests and responses whose fields are given by name: chooses versions, merges requests, and finds the results and
 //! the errors of items in responses.
 
-use super::item::Item;
 use crate::api::{Entry, ErrorCode, Info};
 use crate::engine::{Call, Error, ErrorKind};
 use crate::wire::{Value, Writer};
@@ -49,11 +48,11 @@ pub(super) fn fitting_versions(
     Ok((min, fitting.next_back().unwrap_or(min)))
 }
 
-/// Returns the request that has all items.
-pub(super) fn merged<'a>(mut items: impl Iterator<Item = &'a Item>) -> Value {
-    let mut request = items.next().map_or_else(|| Value::Struct(Vec::new()), |item| item.fields.clone());
-    items.for_each(|item| merge(&mut request, &item.fields));
-    request
+/// Returns the request that has the items of all requests.
+pub(super) fn merged<'a>(mut requests: impl Iterator<Item = &'a Value>) -> Value {
+    let mut all = requests.next().cloned().unwrap_or_else(|| Value::Struct(Vec::new()));
+    requests.for_each(|request| merge(&mut all, request));
+    all
 }
 
 /// Adds the lists of a request to the lists of another.
@@ -193,7 +192,6 @@ impl Level {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::ops::Route;
 
     fn fields(fields: &[(&str, Value)]) -> Value {
         Value::Struct(fields.iter().map(|(name, value)| ((*name).into(), value.clone())).collect())
@@ -207,14 +205,7 @@ mod tests {
     #[test]
     fn requests_are_merged_by_topic() {
         let request = |topics: Vec<Value>| fields(&[("topics", Value::List(topics)), ("timeoutMs", Value::Int(1))]);
-        let item = |topic: Value| Item {
-            fields: request(vec![topic]),
-            route: Route::Any,
-            tried: String::new(),
-            key: Vec::new(),
-            location: None,
-        };
-        let items = [topic("t", &[0]), topic("t", &[2]), topic("u", &[0])].map(item);
+        let items = [topic("t", &[0]), topic("t", &[2]), topic("u", &[0])].map(|topic| request(vec![topic]));
         assert_eq!(merged(items.iter()), request(vec![topic("t", &[0, 2]), topic("u", &[0])]));
     }
 
