@@ -535,7 +535,8 @@ mod tests {
     #[test]
     fn options_of_other_clients_are_ignored_or_rejected_with_a_reason() {
         let ignored = |name: &str, value: &str| {
-            parse(ClientType::Consumer, name, value).map(|c| c.ignored().iter().map(|(name, _)| name.clone()).collect())
+            parse(ClientType::Consumer, name, value)
+                .map(|c| c.ignored().iter().map(|(name, _)| name.clone()).collect::<Vec<_>>())
         };
         for (name, value) in [("linger.ms", "x"), ("log.connection.close", "false"), ("client.dns.lookup", "default")] {
             assert_eq!(ignored(name, value).unwrap(), [name.to_owned()]);

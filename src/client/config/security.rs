@@ -271,7 +271,7 @@ mod tests {
         };
         let module = "software.amazon.msk.auth.iam.IAMLoginModule required";
         for text in [format!("{module};"), format!("{module} awsDebugCreds=true;")] {
-            assert_eq!(login(&text).unwrap(), [("sasl.oauthbearer.method", "aws-msk-iam".to_owned())]);
+            assert!(login(&text).unwrap().contains(&("sasl.oauthbearer.method", "aws-msk-iam".to_owned())));
         }
         let error = login(&format!("{module} awsRoleArn=\"arn:aws:iam::1:role/r\";")).unwrap_err();
         assert!(error.message().contains("awsRoleArn"), "{error}");

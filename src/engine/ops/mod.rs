@@ -39,7 +39,30 @@ pub const UNKNOWN_TOPIC_GRACE: Duration = Duration::from_secs(5);
 
 /// How many times in a row brokers must report an unknown topic before this is an error. If a connection is slow, there
 /// may be only one response within [`UNKNOWN_TOPIC_GRACE`], and that broker may have just restarted.
-pub const MIN_UNKNOWN_TOPIC_RESPONSES: u32 = 3;
+const MIN_UNKNOWN_TOPIC_RESPONSES: u32 = 3;
+
+/// How often and since when brokers have reported a topic as unknown, without another response in between.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UnknownTopic {
+    responses: u32,
+    since: Option<Time>,
+}
+
+impl UnknownTopic {
+    /// Notes whether a response reported the topic as unknown.
+    pub fn note(&mut self, now: Time, is_unknown: bool) {
+        *self = match is_unknown {
+            true => Self { responses: self.responses + 1, since: self.since.or(Some(now)) },
+            false => Self::default(),
+        };
+    }
+
+    /// Returns when enough time has passed for an error. The time counts from the first of the responses: before it, no
+    /// broker may have been reachable, and the one that responds may have just restarted.
+    pub fn error_at(&self) -> Option<Time> {
+        Some(self.since.filter(|_| self.responses >= MIN_UNKNOWN_TOPIC_RESPONSES)? + UNKNOWN_TOPIC_GRACE)
+    }
+}
 
 pub(super) const WAIT_LONGER: &str = "increase the timeout, or check that the brokers run and can be reached";
 
@@ -61,7 +84,7 @@ struct Running<T> {
     /// How many responses were malformed.
     malformed: u32,
     /// How many attempts in a row failed because a topic does not exist.
-    unknown_topic_count: u32,
+    unknown_topic: UnknownTopic,
     /// Whether the last attempt failed.
     failed: bool,
     error: Option<Error>,
@@ -136,7 +159,7 @@ impl<T> Ops<T> {
             next_step: Some(now),
             in_flight: Vec::new(),
             malformed: 0,
-            unknown_topic_count: 0,
+            unknown_topic: UnknownTopic::default(),
             failed: false,
             error: None,
         };
@@ -255,9 +278,8 @@ impl<T> Ops<T> {
         running.failed = result.is_err() || (is_idle && running.failed);
         if let Err(error) = result {
             let unknown = error.code() == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
-            running.unknown_topic_count = if unknown { running.unknown_topic_count + 1 } else { 0 };
-            let can_retry = running.unknown_topic_count < MIN_UNKNOWN_TOPIC_RESPONSES
-                || now.since(running.started) < UNKNOWN_TOPIC_GRACE;
+            running.unknown_topic.note(now, unknown);
+            let can_retry = !unknown || running.unknown_topic.error_at().is_none_or(|at| now < at);
             let is_unexpected = error.code().is_some_and(|code| !code.is_retriable() && !code.is_permanent());
             let may_pass = is_unexpected && running.op.only_reads() && now.since(running.started) < UNKNOWN_TOPIC_GRACE;
             let retries = (error.is_retriable() && can_retry) || may_pass || running.op.handles_errors();

@@ -10,6 +10,7 @@ use super::measured::Sending;
 use super::partitioner::{Chosen, Sticky};
 use super::{Event, Producer, TopicMetrics};
 use crate::api::ErrorCode;
+use crate::engine::ops::UnknownTopic;
 use crate::engine::reminder::Reminder;
 use crate::engine::{Error, ErrorKind, Time};
 use crate::record::{BatchBuilder, HEADER_SIZE, first_record_size, max_record_size};
@@ -76,8 +77,8 @@ pub struct Topic<D> {
     /// The number of partitions to choose from. `partitions` may be longer if the topic was recreated with fewer
     /// partitions.
     pub count: usize,
-    /// The number of metadata updates in a row in which the topic did not exist.
-    pub unknown_topic_count: u32,
+    /// The metadata updates in a row in which the topic did not exist.
+    pub unknown: UnknownTopic,
     /// Limits the log lines about failed records.
     pub failure_log: Reminder,
     pub metrics: TopicMetrics,
@@ -106,7 +107,7 @@ impl<D> Topic<D> {
             id: Uuid::ZERO,
             partitions: Vec::new(),
             count: 0,
-            unknown_topic_count: 0,
+            unknown: UnknownTopic::default(),
             failure_log: Reminder::default(),
             metrics: TopicMetrics::default(),
             sending: Sending::default(),

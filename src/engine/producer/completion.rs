@@ -10,7 +10,6 @@ use super::produce_response::{RecordErrors, by_partition};
 use super::transaction::{MARKERS_WAIT, Step};
 use super::{InFlightBatch, InFlightRequest, Producer};
 use crate::api::{ErrorCode, init_producer_id, produce};
-use crate::engine::ops::{MIN_UNKNOWN_TOPIC_RESPONSES, UNKNOWN_TOPIC_GRACE};
 use crate::engine::{Error, ErrorKind, LARGE_REQUEST, Reply, Time, wait_after};
 use std::time::Duration;
 
@@ -438,8 +437,7 @@ impl<D> Producer<D> {
             };
             let code = self.cluster.topics.get(&t.name).map_or(ErrorCode::NONE, |metadata| metadata.error);
             let is_unknown = code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
-                && t.unknown_topic_count >= MIN_UNKNOWN_TOPIC_RESPONSES
-                && now >= since + UNKNOWN_TOPIC_GRACE.min(limit);
+                && t.unknown.error_at().is_some_and(|at| now >= at.min(since + limit));
             if is_unknown || code.is_permanent() {
                 let error = Error::refused(code, format!("produce to topic {:?}", t.name));
                 self.fail_waiting(topic, &error);
@@ -560,6 +558,36 @@ mod tests {
         let ProducerToken::Produce(sent) = token else { panic!("no batches") };
         let [InFlightBatch { producer, .. }] = &sent.batches[..] else { panic!("several batches") };
         (producer.epoch, producer.base_sequence)
+    }
+
+    #[test]
+    fn a_topic_is_unknown_five_seconds_after_the_first_broker_said_so() {
+        let mut p = producer();
+        p.config.delivery_timeout = Duration::from_secs(60);
+        let topic = p.topic("u").unwrap();
+        let record = NewRecord {
+            partition: None,
+            timestamp: 0,
+            has_explicit_timestamp: false,
+            key: None,
+            value: None,
+            headers: &[],
+        };
+        p.append(Time(0), topic, &record, Some(1)).unwrap();
+        let deny = |p: &mut Producer<u32>, now: u64| {
+            let (id, error) = (Uuid::ZERO, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+            let topic = cluster::Topic { id, error, internal: false, partitions: Vec::new() };
+            p.handle_cluster(
+                Time(now),
+                &Arc::new(Cluster { topics: [(Arc::from("u"), topic)].into(), ..Cluster::default() }),
+            );
+            results(p)
+        };
+        // No broker can be reached for ten seconds. The first one that responds has just restarted.
+        for now in [10 * SECOND, 11 * SECOND, 12 * SECOND] {
+            assert_eq!(deny(&mut p, now), []);
+        }
+        assert_eq!(deny(&mut p, 15 * SECOND), [(1, Err(ErrorKind::Broker))]);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub use metrics::{BrokerMetrics, Metrics, TopicMetrics};
 pub use partitioner::{Partitioner, crc32_partition_of, fnv1a_partition_of, murmur2, partition_of};
 pub use send::ProducerRequest;
 
-use super::ops::{Completion, Op, OpToken, Ops, Output, UNKNOWN_TOPIC_GRACE};
+use super::ops::{Completion, Op, OpToken, Ops, Output};
 use super::{Backoff, ClientResponse, Cluster, Error, ErrorKind, MetadataDemand, Outgoing, Role, Target, Time};
 use crate::api::ErrorCode;
 use crate::compress::Codec;
@@ -489,8 +489,9 @@ impl<D> Producer<D> {
             Timer::Throttle => self.throttled.values().map(|(until, _)| *until).filter(is_later).min(),
             Timer::Metadata => {
                 let wait = self.config.max_block.min(self.config.delivery_timeout);
-                let since = self.waiting_topics.iter().filter_map(|topic| self.topics.get(*topic)?.waiting_since());
-                since.flat_map(|since| [since + wait, since + UNKNOWN_TOPIC_GRACE]).filter(is_later).min()
+                let topics = self.waiting_topics.iter().filter_map(|topic| self.topics.get(*topic));
+                let times = |t: &Topic<D>| [t.waiting_since().map(|since| since + wait), t.unknown.error_at()];
+                topics.flat_map(times).flatten().filter(is_later).min()
             }
             Timer::Transaction => self.transactions.as_ref()?.next_timeout(now),
             Timer::Operation => self.ops.next_timeout(now),
@@ -595,8 +596,7 @@ impl<D: Send> Role for Producer<D> {
         self.unreachable = None;
         for t in &mut self.topics {
             let error = cluster.topics.get(&t.name).map(|metadata| metadata.error);
-            t.unknown_topic_count =
-                if error == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION) { t.unknown_topic_count + 1 } else { 0 };
+            t.unknown.note(now, error == Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION));
         }
         for topic in 0..self.topics.len() {
             self.update_topic(now, topic);
