@@ -219,7 +219,11 @@ fn unknown_option_error(py: Python<'_>, client: ClientType, keyword: &str) -> Py
         Verdict::Unknown(hint) => hint,
         Verdict::Key(_) => None,
     };
-    exception(py, "ConfigError", &format!("there is no option {keyword}"), hint.as_deref())
+    let message = match find_key(&name) {
+        Some(key) => format!("unknown configuration key {:?} for {}", key.name, client.with_article()),
+        None => format!("there is no option {keyword}"),
+    };
+    exception(py, "ConfigError", &message, hint.as_deref())
 }
 
 /// Returns what an option with this value means for a client: `("key", name)`, `("ignored", why)`, `("rejected", hint)`,

@@ -41,7 +41,10 @@ def test_keywords_alone_do():
         ({"linger_mss": 5}, "linger_mss; hint: did you mean linger_ms?"),
         ({"kafka_acks": "all"}, "there is no option kafka_acks; hint: did you mean acks?"),
         ({"sasl_plain_username": "me"}, "use sasl_username and sasl_password"),
-        ({"group_id": "g"}, "there is no option group_id; hint: it is a key of the consumer and share consumer"),
+        (
+            {"group_id": "g"},
+            'unknown configuration key "group.id" for a producer; hint: it is a key of the consumer and share consumer',
+        ),
         ({"zzz": 5}, "zzz"),
         ({"linger_ms": "soon"}, 'linger.ms cannot be "soon"; hint: allowed: a number from 0'),
         ({"linger_ms": -1}, "linger.ms cannot be -1"),

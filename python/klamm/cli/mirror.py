@@ -21,6 +21,7 @@ from klamm.cli.clients import closing
 from klamm.cli.color import print_warning
 from klamm.cli.options import add_json, add_settings, pair, positive
 from klamm.cli.output import UsageError
+from klamm.cli.settings import known_names
 from klamm.config import verdict
 from klamm.errors import ConfigError, KafkaTimeoutError, NetworkError, TopicAlreadyExistsError
 from klamm.legacy.consumer import partitions_with_messages, source_headers
@@ -240,7 +241,8 @@ def client_configs(config: Mapping[str, str]) -> dict[str, dict[str, str]]:
             raise ConfigError(f"option {name} cannot be set: {OWN_KEYS[name]}", hint="leave this option out")
         verdicts = {client: verdict(client, name, value) for client in configs}
         kinds = {found.kind for found in verdicts.values()}
-        if not kinds & {"key", "ignored"}:
+        # A key of a client that this command does not have would have no effect.
+        if "key" not in kinds and (name in known_names() or "ignored" not in kinds):
             hint = next(
                 (found.text for found in verdicts.values() if found.text), "see docs/configuration.md for all keys"
             )

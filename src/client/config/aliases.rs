@@ -40,12 +40,14 @@ pub fn verdict(client: ClientType, name: &str, value: Option<&str>, spell: impl 
     }
 }
 
-/// Returns the verdict about an option of other types of clients. Programs often share one dict between their clients. A
-/// share consumer is the exception, as in Java: its group decides what the keys of a consumer set.
+/// Returns the verdict about an option of other types of clients. Programs often share one dict between their clients.
+/// There are two exceptions. The group of a share consumer decides what the keys of a consumer set, as in Java. A client
+/// that cannot connect to the controllers in a configuration must not look for brokers elsewhere.
 fn of_others(client: ClientType, clients: &[ClientType], what: &str) -> Verdict {
     let names: Vec<&str> = clients.iter().map(|c| c.name()).collect();
     let why = format!("it is {what} of the {}", names.join(" and "));
-    let is_misleading = client == ClientType::ShareConsumer && clients.contains(&ClientType::Consumer);
+    let is_misleading = client == ClientType::ShareConsumer && clients.contains(&ClientType::Consumer)
+        || clients == [ClientType::Admin];
     if is_misleading { Verdict::Rejected(why) } else { Verdict::Ignored(why) }
 }
 
