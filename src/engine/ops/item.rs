@@ -58,7 +58,7 @@ pub struct Item {
     pub route: Route,
     /// What the caller tries, for messages, such as `create topic 't'`.
     pub tried: String,
-    /// Identifies the item's result in a response. See [`ByName::for_items`].
+    /// Identifies the item's result in a response. See [`ByName::for_items`](super::ByName::for_items).
     pub key: Vec<String>,
     /// The topic and the partition of the item, for errors.
     pub location: Option<(Arc<str>, Option<i32>)>,
