@@ -49,7 +49,8 @@ pub use crate::engine::{Cluster, Endpoints, Error, ErrorKind, Time, TopicPartiti
 pub use admin::Admin;
 pub use completion::{Pending, Promise};
 pub use config::{
-    ClientType, Config, FOREIGN_OPTIONS, ForeignOption, KEYS, Key, Kind, Value, Verdict, parse_address, verdict,
+    ClientType, Config, FOREIGN_OPTIONS, ForeignOption, KEYS, Key, Kind, Value, Verdict, find_key, parse_address,
+    verdict,
 };
 pub use consumer::{Change, CommittedOffset, Consumer, LastCommit};
 pub use dispatch::{Waiting, after_batch};

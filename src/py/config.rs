@@ -8,7 +8,8 @@ use super::construct::{construct, list};
 use super::error::exception;
 use super::logs::LogTarget;
 use crate::client::{
-    ClientType, Config, CustomAssignor, FOREIGN_OPTIONS, ForeignOption, KEYS, Key, Kind, Value, Verdict, verdict,
+    ClientType, Config, CustomAssignor, FOREIGN_OPTIONS, ForeignOption, KEYS, Key, Kind, Value, Verdict, find_key,
+    verdict,
 };
 use crate::logging::Component;
 use pyo3::prelude::*;
@@ -153,10 +154,6 @@ fn items<'py>(configs: &Bound<'py, PyMapping>) -> PyResult<Vec<(String, Bound<'p
         }
     }
     Ok(found)
-}
-
-fn find_key(key: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|k| k.name == key || k.aliases.contains(&key))
 }
 
 fn is_callable_key(key: &str) -> bool {

@@ -4,7 +4,7 @@
 //! alias. `foreign.rs` lists the options of other clients that klamm does not have.
 
 use super::foreign;
-use super::keys::{ClientType, KEYS, Key};
+use super::keys::{self, ClientType, KEYS, Key};
 use std::collections::BTreeSet;
 
 /// What an option means for a client.
@@ -22,7 +22,7 @@ pub enum Verdict {
 
 /// Returns what an option with this value means for a client. `spell` formats the names of klamm's keys in hints.
 pub fn verdict(client: ClientType, name: &str, value: Option<&str>, spell: impl Fn(&str) -> String) -> Verdict {
-    if let Some(key) = KEYS.iter().find(|key| key.name == name || key.aliases.contains(&name)) {
+    if let Some(key) = keys::find(name) {
         if key.clients.contains(&client) {
             return Verdict::Key(key);
         }

@@ -156,7 +156,8 @@ options! {
     reject "ssl.cafile" "ssl.certfile" "ssl.keyfile" "ssl.password" "ssl.context": ALL, "use {ssl.ca.location}, {ssl.certificate.location}, {ssl.key.location} and {ssl.key.password}, with PEM files";
     reject ["true"] "ssl.check.hostname": ALL, "set {ssl.endpoint.identification.algorithm} to https or none";
     ignore "buffer.memory.allocation.strategy": PRODUCER, "the buffer grows as records need memory, up to {buffer.memory}";
-    ignore "internal.throw.on.fetch.stable.offset.unsupported" "exclude.internal.topics": CONSUMER, "a pattern never matches Kafka's internal topics, and klamm waits for stable offsets where brokers support them";
+    ignore "internal.throw.on.fetch.stable.offset.unsupported": CONSUMER, "klamm waits for stable offsets if the brokers support them";
+    reject ["true"] "exclude.internal.topics": CONSUMER, "a pattern never matches Kafka's internal topics; subscribe to them by name";
     ignore "coordinator.query.interval.ms" "group.protocol.type": CONSUMER, "klamm looks up the coordinator when it is needed";
     ignore "consume.callback.max.messages" "fetch.queue.backoff.ms": CONSUMER, "{max.poll.records} and {queued.max.bytes} limit what the consumer reads ahead";
     reject ["broker"] "offset.store.method": CONSUMER, "klamm commits offsets only to brokers";
@@ -168,7 +169,7 @@ options! {
     reject ["any"] "broker.address.family": ALL, "leave this option out: klamm tries all IPv4 and IPv6 addresses of a host name";
     ignore "metadata.cluster.check.enable": ALL, "klamm does not tell brokers which cluster it expects";
     ignore "socket.connection.setup.timeout.max.ms": ALL, "each attempt to connect has {socket.connection.setup.timeout.ms}";
-    ignore "socket.max.fails" "socket.blocking.max.ms" "reconnect.backoff.jitter.ms": ALL, "klamm closes a connection after the first failed request, and waits between {reconnect.backoff.ms} and {reconnect.backoff.max.ms}";
+    ignore "socket.max.fails" "socket.blocking.max.ms" "reconnect.backoff.jitter.ms": ALL, "klamm closes a connection on which a response is late, and waits between {reconnect.backoff.ms} and {reconnect.backoff.max.ms}";
     ignore "topic.metadata.refresh.fast.cnt" "topic.metadata.refresh.sparse": ALL, "klamm requests only the metadata of topics that it uses";
     ignore "log.connection.close" "log.queue" "log.thread.name": ALL, "{logger} and {log.level} decide about log lines";
     ignore "builtin.features" "enable.random.seed" "enabled.events" "internal.termination.signal" "opaque": ALL, "only librdkafka has what this option controls";

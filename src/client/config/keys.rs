@@ -68,6 +68,11 @@ pub enum Kind {
     Reset,
 }
 
+/// Returns the key with this name or alias.
+pub fn find(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name || key.aliases.contains(&name))
+}
+
 /// One configuration key.
 #[derive(Debug, PartialEq)]
 pub struct Key {

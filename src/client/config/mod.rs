@@ -11,7 +11,7 @@ mod values;
 pub use addresses::parse_address;
 pub use aliases::{Verdict, verdict};
 pub use foreign::{FOREIGN_OPTIONS, ForeignOption};
-pub use keys::{ClientType, KEYS, Key, Kind};
+pub use keys::{ClientType, KEYS, Key, Kind, find as find_key};
 pub use values::Value;
 
 use super::Error;

@@ -2,7 +2,7 @@
 //! meaning of a key.
 
 use super::aliases::{self, Verdict, verdict};
-use super::keys::{ClientType, KEYS, Key, Kind};
+use super::keys::{ClientType, Key, Kind, find};
 use crate::client::{Error, ErrorKind};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -181,10 +181,6 @@ impl fmt::Debug for Values {
 /// Returns an error about the configuration.
 pub(super) fn invalid(message: String, hint: String) -> Error {
     Error::new(ErrorKind::Config, message).with_hint(hint)
-}
-
-fn find(name: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|k| k.name == name || k.aliases.contains(&name))
 }
 
 /// Formats a value for messages, without showing secrets.

@@ -400,7 +400,7 @@ impl<D> Producer<D> {
         self.transactions.as_ref().filter(|t| t.is_unended()).map(|t| &**t.id())
     }
 
-    /// Returns whether a failed record makes the transaction fail whose end is not known yet. True without transactions.
+    /// Returns whether the program may not know yet that records have failed. The end of a transaction tells it.
     pub fn awaits_failures(&self) -> bool {
         self.transactions.as_ref().is_none_or(Transactions::has_failed)
     }

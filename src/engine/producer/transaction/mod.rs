@@ -347,8 +347,7 @@ impl Transactions {
         matches!(self.state, State::Open | State::Failed(_) | State::Committing | State::Aborting(_))
     }
 
-    /// Returns whether the transaction has failed, and no call has reported its end yet, or whether the producer has
-    /// failed.
+    /// Returns whether the open transaction has failed, an error aborts it, or the producer has failed.
     pub fn has_failed(&self) -> bool {
         matches!(self.state, State::Failed(_) | State::Aborting(Some(_)) | State::Fatal(_))
     }
